@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 
-from counting import counted_line, pytest_line
+from counting import pytest_line
 from running import ROOT
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]

@@ -3,8 +3,10 @@
 python core/fuzz/seeds.py [--check]
 """
 
+import itertools
 import json
 import pathlib
+import struct
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -21,6 +23,11 @@ WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
 FIRST_CELL = bytes([1 | 2 | 64])
 # … or magic, state, generation and PERSIST, and not the id: only the name leads to that segment.
 FOUND_BY_NAME = bytes([1 | 4 | 16])
+# What channel_file makes right: all, and above these bits what is done with the channel first.
+CHANNEL_AS_SHOULD_BE, FIRST = 1 | 2 | 4 | 8, {"send": 0, "receive": 16, "ask": 32}
+# The offsets of a channel's mode and payload, and their values.
+MODE, MODES = 4096, {"queue": 1, "broadcast": 2}
+PAYLOAD, PAYLOADS = 4096 + 8, {"fixed": 1, "varying": 2, "handles": 3}
 HEADS, LAST_EPOCH = 4096, bytes([0xFA]) + bytes([0xFF]) * 7
 # The steps of registry_file, and what it puts in the registry's place, in the order of their
 # numbers.
@@ -42,6 +49,7 @@ def seeds():
     yield "segment_file/last_epoch", FIRST_CELL + cells[:HEADS] + LAST_EPOCH + cells[HEADS + 8 :]
     named = (GOLDEN / "segments/bool_named").read_bytes()
     yield "segment_file/found_by_name", FOUND_BY_NAME + named
+    yield from channel_seeds((GOLDEN / "channels/queue").read_bytes())
     for target, ending in (("npy_file", ".npy"), ("npz_file", ".npz")):
         for path in sorted(NPY_CORPUS.glob(f"*{ending}")):
             if path.stat().st_size <= MOST_BYTES:
@@ -52,6 +60,15 @@ def seeds():
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))
+
+
+def channel_seeds(queue):
+    """The golden channel in each mode and with each payload, used in each way."""
+    for mode, payload, first in itertools.product(MODES, PAYLOADS, FIRST):
+        file = bytearray([CHANNEL_AS_SHOULD_BE | FIRST[first]]) + queue
+        struct.pack_into("<I", file, 1 + MODE, MODES[mode])
+        struct.pack_into("<I", file, 1 + PAYLOAD, PAYLOADS[payload])
+        yield f"channel_file/{mode}-{payload}-{first}", bytes(file)
 
 
 def lives(kind):

@@ -17,16 +17,15 @@
 //! Mutations prefer the offsets of fields, since most of a header is zeros.
 #![no_main]
 
+#[path = "support/planted.rs"]
+mod planted;
+
 use std::fs;
-use std::io::Write;
-use std::path::PathBuf;
-use std::sync::OnceLock;
 
 use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
+use planted::{ID, NAME, directory, name_path, put, put_file, segment_path};
 use shmarray::{Access, Array, Error, size_bytes};
 
-const ID: &str = "fuzzfuzzfuzzfuzzfuzzfuzz";
-const NAME: &str = "fuzz";
 const GENERATION: u64 = 7;
 const PAGE_BYTES: usize = 4096;
 /// The most bytes that are copied: with strides of zero, arrays may be huge without memory.
@@ -46,39 +45,6 @@ const FIELDS: [(usize, usize); 8] = [
 ];
 /// The offset of the first cell's head.
 const HEAD: usize = PAGE_BYTES;
-
-/// Returns a private directory, made at the first use. A run that was killed leaves it to ci/fuzz.
-fn directory() -> &'static PathBuf {
-    static DIRECTORY: OnceLock<PathBuf> = OnceLock::new();
-    DIRECTORY.get_or_init(|| {
-        let parent =
-            std::env::var_os("SHMARRAY_DIR").map_or_else(|| "/dev/shm".into(), PathBuf::from);
-        let directory = parent.join(format!("shmfuzz-{}", std::process::id()));
-        fs::create_dir(&directory).unwrap();
-        #[allow(unsafe_code)]
-        // SAFETY: changing the environment needs a process in which nothing reads it: the fuzzer
-        // has one thread, and this is its first use of the library.
-        unsafe {
-            std::env::set_var("SHMARRAY_DIR", &directory);
-        }
-        directory
-    })
-}
-
-fn segment_path() -> PathBuf {
-    directory().join(format!("shmarray-{ID}"))
-}
-
-fn name_path() -> PathBuf {
-    directory().join(format!("shmarray-name-{NAME}"))
-}
-
-/// Overwrites a part of the file, as far as the file reaches.
-fn put(file: &mut [u8], offset: usize, bytes: &[u8]) {
-    for (to, byte) in file.iter_mut().skip(offset).zip(bytes) {
-        *to = *byte;
-    }
-}
 
 fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
@@ -101,20 +67,6 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
         put(&mut file, 16, &[0; 8]);
     }
     file
-}
-
-/// Puts the file under its id and its name, whatever the last attempt gave back of it. An id
-/// belongs to one file, ever, so cached mappings of the last file, which a sweep evicts, are not
-/// this one's.
-fn put_file(file: &[u8]) {
-    let _ = shmarray::sweep();
-    let _ = fs::remove_file(segment_path());
-    let _ = fs::remove_file(name_path());
-    let mut options = fs::OpenOptions::new();
-    let options =
-        std::os::unix::fs::OpenOptionsExt::mode(options.write(true).create_new(true), 0o600);
-    options.open(segment_path()).unwrap().write_all(file).unwrap();
-    fs::hard_link(segment_path(), name_path()).unwrap();
 }
 
 /// Returns a handle of all that the file may hold after one page, as bytes.

@@ -142,8 +142,8 @@ enum At {
     Nothing,
     /// A message that can be taken, and its slot's word.
     Queued(u32, SlotWord),
-    /// A message that was taken or dropped.
-    Gone,
+    /// A message that was taken or dropped, and the number of the next that may be there.
+    Gone(u64),
 }
 
 /// What a receiver of a broadcast finds.
@@ -198,8 +198,9 @@ impl Ring {
         loop {
             let tail = self.words.tail().load(Acquire);
             let before = self.words.ring(tail).load(Acquire);
-            if before >> NUMBER_SHIFT >= tail {
-                self.advance_tail(tail);
+            let found = before >> NUMBER_SHIFT;
+            if found >= tail {
+                self.advance_tail(tail, found);
                 continue;
             }
             // Release: for the process that finds it PUBLISHING, or recovers it.
@@ -213,40 +214,49 @@ impl Ring {
             if self.words.ring(tail).replace(before, after) {
                 // If it fails, another process has helped.
                 let _ = self.replace(slot, publishing, publishing.to(QUEUED, NOBODY));
-                self.advance_tail(tail);
+                self.advance_tail(tail, tail);
                 fence(SeqCst); // C5: the futex word is loaded afterwards
                 return tail;
             }
         }
     }
 
-    fn advance_tail(&self, tail: u64) {
-        let _ = self.words.tail().replace(tail, tail + 1); // or another did
+    /// Advances the tail behind the number of the message that the ring has there. That is the
+    /// tail, or the tail was advanced since it was loaded, and this does nothing. In a file that
+    /// this library did not write it may be any number, so a tail does not pass them one by one.
+    fn advance_tail(&self, tail: u64, found: u64) {
+        let _ = self.words.tail().replace(tail, found.wrapping_add(1)); // or another did
     }
 
-    fn advance_head(&self, head: u64) {
-        let _ = self.words.head().replace(head, head + 1); // or another did
+    fn advance_head(&self, head: u64, next: u64) {
+        let _ = self.words.head().replace(head, next); // or another did
     }
 
     /// Looks at the message with a number, and helps a sender that was stopped.
     fn look_at(&self, number: u64) -> At {
         loop {
             let ring = self.words.ring(number).load(Acquire);
-            match (ring >> NUMBER_SHIFT).cmp(&number) {
+            let (found, next) = (ring >> NUMBER_SHIFT, number.wrapping_add(1));
+            match found.cmp(&number) {
                 std::cmp::Ordering::Less => return At::Nothing,
-                std::cmp::Ordering::Greater => return At::Gone,
+                // The ring has only the last messages. The head or the cursor was advanced
+                // meanwhile; or this library did not write them, and they may be far behind.
+                std::cmp::Ordering::Greater => {
+                    let ring_words = u64::from(self.words.layout().ring_words);
+                    return At::Gone(next.max((found + 1).saturating_sub(ring_words)));
+                }
                 std::cmp::Ordering::Equal => {}
             }
             let slot = (ring & SLOT_MASK) as u32;
             if slot >= self.words.layout().slots {
-                return At::Gone; // not what this library writes
+                return At::Gone(next); // not what this library writes
             }
             let word = self.slot(slot);
             let is_it = self.words.slot_head(slot, NUMBER).load(Acquire) == number;
             match word.state() {
                 QUEUED if is_it => return At::Queued(slot, word),
                 PUBLISHING if is_it => _ = self.replace(slot, word, word.to(QUEUED, NOBODY)),
-                _ => return At::Gone,
+                _ => return At::Gone(next),
             }
         }
     }
@@ -262,7 +272,7 @@ impl Ring {
             let number = self.words.head().load(Acquire);
             match self.look_at(number) {
                 At::Nothing => return false,
-                At::Gone => self.advance_head(number),
+                At::Gone(next) => self.advance_head(number, next),
                 At::Queued(..) => return true,
             }
         }
@@ -283,11 +293,11 @@ impl Ring {
             let number = self.words.head().load(Acquire);
             match self.look_at(number) {
                 At::Nothing => return None,
-                At::Gone => self.advance_head(number),
+                At::Gone(next) => self.advance_head(number, next),
                 At::Queued(slot, queued) => {
                     let word = next(queued);
                     if self.replace(slot, queued, word) {
-                        self.advance_head(number);
+                        self.advance_head(number, number.wrapping_add(1));
                         return Some(Taken { slot, number, word });
                     }
                 }
@@ -301,8 +311,8 @@ impl Ring {
         let number = self.words.head().load(Acquire);
         match self.look_at(number) {
             At::Nothing => false,
-            At::Gone => {
-                self.advance_head(number);
+            At::Gone(next) => {
+                self.advance_head(number, next);
                 true
             }
             At::Queued(slot, queued) => {
@@ -311,7 +321,7 @@ impl Ring {
                     return false;
                 }
                 if self.replace(slot, queued, queued.to(DROPPED, NOBODY)) {
-                    self.advance_head(number);
+                    self.advance_head(number, number.wrapping_add(1));
                 }
                 fence(SeqCst); // C1: the pins are loaded afterwards
                 true
@@ -330,9 +340,9 @@ impl Ring {
     pub(super) fn receive(&self, end: u32, number: u64) -> Found {
         match self.look_at(number) {
             At::Nothing => Found::Nothing,
-            At::Gone => {
+            At::Gone(next) => {
                 let head = self.words.head().load(Acquire);
-                let next = head.max(number + 1);
+                let next = head.max(next);
                 self.words.cursor(end).store(next, Release);
                 Found::Missed(next - number)
             }
@@ -341,11 +351,11 @@ impl Ring {
                 fence(SeqCst); // C2
                 if self.slot(slot) != word {
                     self.unpin(end, slot);
-                    self.words.cursor(end).store(number + 1, Release);
+                    self.words.cursor(end).store(number.wrapping_add(1), Release);
                     return Found::Missed(1);
                 }
                 // Release: the pin comes before it.
-                self.words.cursor(end).store(number + 1, Release);
+                self.words.cursor(end).store(number.wrapping_add(1), Release);
                 Found::Message(Taken { slot, number, word })
             }
         }
@@ -363,9 +373,9 @@ impl Ring {
         fence(SeqCst); // C3
         loop {
             let tail = self.words.tail().load(Acquire);
-            match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT < tail {
-                true => return tail,
-                false => self.advance_tail(tail),
+            match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT {
+                found if found < tail => return tail,
+                found => self.advance_tail(tail, found),
             }
         }
     }

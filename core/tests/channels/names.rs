@@ -72,11 +72,10 @@ fn a_wait_for_a_name_outlasts_channels_that_are_being_given_back() {
 fn take_all_inotify() -> Option<Vec<OwnedFd>> {
     let mut taken = Vec::new();
     while taken.len() < 512 {
-        // SAFETY: the call cannot touch memory, because it takes a plain number; what it returns
-        // is a new fd, which nobody else owns.
+        // SAFETY: the call cannot touch memory, because it takes a plain number.
         match unsafe { libc::inotify_init1(libc::IN_CLOEXEC) } {
             -1 => return Some(taken),
-            // SAFETY: as above.
+            // SAFETY: the fd is new and open, so that nobody else owns it.
             fd => taken.push(unsafe { OwnedFd::from_raw_fd(fd) }),
         }
     }

@@ -297,3 +297,36 @@ fn a_word_of_the_ring_that_names_no_slot_leads_nowhere() {
         assert_eq!(receive(&channel), 7);
     });
 }
+
+/// No process counts up to them.
+#[test]
+fn words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody() {
+    scenario("refusals::words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody", || {
+        let options = ChannelOptions::new().slots(2).when_full(WhenFull::DropOldest);
+        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+            let (channel, receiver) = (create(&options.clone().mode(mode)), open());
+            (5..7).for_each(|value| _ = send(&channel, value));
+            let file = fs::read(segment_file()).unwrap();
+            let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());
+            // The two words of the ring lie side by side.
+            let is_ring = |at: &usize| [number(*at) >> 10, number(*at + 8) >> 10] == [2, 3];
+            let found: Vec<_> = (4224..8192).step_by(8).filter(is_ring).collect();
+            let [at] = found[..] else { panic!("{found:?}") };
+            for ahead in [1 << 40, (1 << 54) - 1] {
+                let words = [ahead << 10, ahead << 10 | 1u64].map(u64::to_le_bytes).concat();
+                with_bytes(at, &words, || {
+                    let third = open();
+                    let _ = third.is_ready();
+                    let _ = receiver.receive(AT_ONCE);
+                    let _ = channel.loan(AT_ONCE).map(|loaned| match loaned {
+                        Loaned::Loan(loan) => loan.publish(b"").map(drop),
+                        _ => Ok(()),
+                    });
+                    let _ = receiver.receive(AT_ONCE);
+                });
+            }
+            drop((channel, receiver));
+            let _ = shmarray::unlink("numbers");
+        }
+    });
+}

@@ -66,7 +66,8 @@ impl Appearances {
     /// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
     pub(crate) fn wait(&self, most: Duration) -> io::Result<()> {
         let reports = self.0.as_ref();
-        let fd = reports.map_or(-1, |reports| reports.as_raw_fd()); // poll passes over a negative one
+        // Poll passes over an fd below zero.
+        let fd = reports.map_or(-1, |reports| reports.as_raw_fd());
         let mut fd = libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
         let most = timespec(if reports.is_some() { most } else { most.min(LOOK) });
         // SAFETY: the pointers must be valid for one structure and a time, which are local
