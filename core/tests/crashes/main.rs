@@ -52,7 +52,7 @@ struct Form<T> {
 /// A process is killed at so many of its steps, evenly spread, beside another, which is stopped at
 /// so many of its own. (Both at every step takes hours.)
 const BESIDE: Form<(usize, usize)> =
-    Form { sample: (10, 24), long: (usize::MAX, 8), all: (usize::MAX, 32) };
+    Form { sample: (10, 24), long: (usize::MAX, 4), all: (usize::MAX, 32) };
 
 /// The process forks at so many steps of each operation, evenly spread.
 const FORKS: Form<usize> = Form { sample: 6, long: 30, all: usize::MAX };
