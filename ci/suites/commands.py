@@ -140,7 +140,7 @@ def other_pythons(words):
 
 
 def only_with_numo(*suite):
-    """The suite where a Numo is installed. ci/shell/setup.sh says so where there is none."""
+    """Yields the suite if a Numo is installed. If none is, ci/shell/setup.sh says so."""
     asked = subprocess.run(
         ["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False
     )

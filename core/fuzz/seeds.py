@@ -23,7 +23,7 @@ WITH_IDENTITY = bytes([1 | 2 | 4 | 32])
 FIRST_CELL = bytes([1 | 2 | 64])
 # … or magic, state, generation and PERSIST, and not the id: only the name leads to that segment.
 FOUND_BY_NAME = bytes([1 | 4 | 16])
-# What channel_file makes right: all, and above these bits what is done with the channel first.
+# The first byte of channel_file: every correction, and in the upper bits the first operation.
 CHANNEL_AS_SHOULD_BE, FIRST = 1 | 2 | 4 | 8, {"send": 0, "receive": 16, "ask": 32}
 # The offsets of a channel's mode and payload, and their values.
 MODE, MODES = 4096, {"queue": 1, "broadcast": 2}

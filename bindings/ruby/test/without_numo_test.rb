@@ -2,9 +2,9 @@
 
 require_relative "helper"
 
-# A machine without Numo: the tests that need it say so, and the others run.
+# On a machine without Numo the tests that need it are skipped, and the others run.
 class WithoutNumoTest < SharedMemoryTest
-  # What `require` raises where there is no such gem.
+  # A numo/narray that fails as `require` does where no such gem is installed.
   HIDES_NUMO = <<~RUBY
     error = LoadError.new("cannot load such file -- numo/narray")
     def error.path = "numo/narray"

@@ -1,5 +1,5 @@
-//! Any bytes as a channel's file: refused or opened, never a panic or a signal; no call waits that
-//! was told not to; and no segment is left.
+//! Any bytes as a channel's file: refused or opened, never a panic or a signal. No call whose
+//! timeout is zero waits, and no segment is left.
 //!
 //! The first byte of an input selects the parts of the file that are corrected before it is tried:
 //!
@@ -10,17 +10,16 @@
 //! | 2 | state LIVE and a generation |
 //! | 3 | no entry of the lease table is in use |
 //!
-//! The other bits are what this process does first: it sends, receives, or asks.
+//! The upper four bits choose the first operation: to send, to receive, or to ask.
 #![no_main]
 
 #[path = "support/planted.rs"]
 mod planted;
 
-use std::fs;
 use std::time::Duration;
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use planted::{ID, NAME, directory, name_path, put, put_file, segment_path};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use planted::{ID, NAME, assert_nothing_is_left, corrected, put_file, remove_file};
 use shmarray::{Channel, ChannelStats, Delivered, Loaned};
 
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
@@ -44,7 +43,6 @@ const FIELDS: [(usize, usize); 11] = [
 const MANY: usize = 2000;
 
 fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut file = bytes.to_vec();
     let control = [1u64, 7].map(u64::to_le_bytes).concat();
     let parts: [(u8, usize, &[u8]); 6] = [
         (0, 0, b"shmarray\x01\0\0\0"),
@@ -54,15 +52,10 @@ fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
         (2, 128, &control),
         (3, LEASES.start, &[0; LEASES.end - LEASES.start]),
     ];
-    for (bit, offset, part) in parts {
-        if bits & 1 << bit != 0 {
-            put(&mut file, offset, part);
-        }
-    }
-    file
+    corrected(bits, bytes, &parts)
 }
 
-/// Receives what there is. A message can be read, and its slot given back.
+/// Receives until there is no message, and reads each.
 fn receive_all(channel: &Channel) {
     for _ in 0..MANY {
         match channel.receive(AT_ONCE) {
@@ -70,22 +63,21 @@ fn receive_all(channel: &Channel) {
                 assert!(view.meta().len() <= shmarray::MAX_META_BYTES);
                 let _ = view.array().to_bytes();
             }
-            Ok(_) => return, // ended, or nothing is there
+            Ok(_) => return, // the stream has ended, or there is no message
             Err(_) => {}
         }
     }
 }
 
-/// Sends until nothing is free.
+/// Sends until no slot is free.
 fn send_all(channel: &Channel) {
     for _ in 0..MANY {
         match channel.loan(AT_ONCE) {
             Ok(Loaned::Loan(loan)) => {
-                let zeros = vec![0; 1];
-                let _ = loan.array().get::<u8>(&zeros);
+                let _ = loan.array().set(&[0], 1i32);
                 let _ = loan.publish(b"fuzz");
             }
-            Ok(_) => return, // nothing is free
+            Ok(_) => return, // no slot is free
             Err(_) => {}
         }
     }
@@ -105,16 +97,12 @@ fn use_channel(first: u8) {
     channel.close();
 }
 
-/// Removes what a sweep may not take, and checks that nothing else is left.
+/// Removes the file, which a sweep may not take, and checks that nothing else is left.
 fn nothing_is_left() {
     let _ = shmarray::unlink(NAME);
     shmarray::sweep().unwrap();
-    let _ = fs::remove_file(segment_path());
-    let _ = fs::remove_file(name_path());
-    let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> =
-        entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
+    remove_file();
+    assert_nothing_is_left();
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -125,15 +113,6 @@ fuzz_target!(|input: &[u8]| {
     nothing_is_left();
 });
 
-// Half of the mutations change bytes of one field; the others change any.
 fuzz_mutator!(|input: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    let (start, end) = FIELDS[seed as usize / 2 % FIELDS.len()];
-    if seed % 2 == 0 || size <= end {
-        return fuzzer_mutate(input, size, max_size);
-    }
-    let mut field = input[1 + start..(1 + end).min(size)].to_vec();
-    let room = field.len();
-    fuzzer_mutate(&mut field, room, room);
-    input[1 + start..1 + start + room].copy_from_slice(&field);
-    size
+    planted::mutate(input, size, max_size, seed, &FIELDS)
 });

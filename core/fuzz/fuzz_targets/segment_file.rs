@@ -22,8 +22,8 @@ mod planted;
 
 use std::fs;
 
-use libfuzzer_sys::{fuzz_mutator, fuzz_target, fuzzer_mutate};
-use planted::{ID, NAME, directory, name_path, put, put_file, segment_path};
+use libfuzzer_sys::{fuzz_mutator, fuzz_target};
+use planted::{ID, NAME, assert_nothing_is_left, corrected, put_file, remove_file, segment_path};
 use shmarray::{Access, Array, Error, size_bytes};
 
 const GENERATION: u64 = 7;
@@ -47,26 +47,18 @@ const FIELDS: [(usize, usize); 8] = [
 const HEAD: usize = PAGE_BYTES;
 
 fn made_right(bits: u8, bytes: &[u8]) -> Vec<u8> {
-    let mut file = bytes.to_vec();
     let data_bytes = bytes.len().saturating_sub(PAGE_BYTES) as u64;
     let sizes = [PAGE_BYTES as u64, bytes.len() as u64, data_bytes].map(u64::to_le_bytes).concat();
     let control = [1, GENERATION].map(u64::to_le_bytes).concat();
-    let parts: [(usize, &[u8]); 5] = [
-        (0, b"shmarray\x01\0\0\0"),
-        (32, ID.as_bytes()),
-        (128, &control),
-        (56, &sizes),
-        (144, &[1]),
+    let parts: [(u8, usize, &[u8]); 6] = [
+        (0, 0, b"shmarray\x01\0\0\0"),
+        (0, 16, &[0; 8]),
+        (1, 32, ID.as_bytes()),
+        (2, 128, &control),
+        (3, 56, &sizes),
+        (4, 144, &[1]),
     ];
-    for (bit, (offset, part)) in parts.iter().enumerate() {
-        if bits & 1 << bit != 0 {
-            put(&mut file, *offset, part);
-        }
-    }
-    if bits & 1 != 0 {
-        put(&mut file, 16, &[0; 8]);
-    }
-    file
+    corrected(bits, bytes, &parts)
 }
 
 /// Returns a handle of all that the file may hold after one page, as bytes.
@@ -165,13 +157,9 @@ fn nothing_is_left(file: &[u8]) {
         );
     }
     if !is_segment || file.len() > PAGE_BYTES && is_under_way(file) {
-        let _ = fs::remove_file(segment_path());
-        let _ = fs::remove_file(name_path());
+        remove_file();
     }
-    let entries = fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().file_name());
-    let left: Vec<_> =
-        entries.filter(|name| !name.to_string_lossy().starts_with("shmarray-registry-")).collect();
-    assert!(left.is_empty(), "left behind: {left:?}");
+    assert_nothing_is_left();
 }
 
 fuzz_target!(|input: &[u8]| {
@@ -187,15 +175,6 @@ fuzz_target!(|input: &[u8]| {
     nothing_is_left(&file);
 });
 
-// Half of the mutations change bytes of one field; the others change any.
 fuzz_mutator!(|input: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    let (start, end) = FIELDS[seed as usize / 2 % FIELDS.len()];
-    if seed % 2 == 0 || size <= end {
-        return fuzzer_mutate(input, size, max_size);
-    }
-    let mut field = input[1 + start..(1 + end).min(size)].to_vec();
-    let room = field.len();
-    fuzzer_mutate(&mut field, room, room);
-    input[1 + start..1 + start + room].copy_from_slice(&field);
-    size
+    planted::mutate(input, size, max_size, seed, &FIELDS)
 });

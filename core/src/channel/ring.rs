@@ -221,9 +221,10 @@ impl Ring {
         }
     }
 
-    /// Advances the tail behind the number of the message that the ring has there. That is the
-    /// tail, or the tail was advanced since it was loaded, and this does nothing. In a file that
-    /// this library did not write it may be any number, so a tail does not pass them one by one.
+    /// Advances the tail past `found`, the number of the message in the tail's ring word. That is
+    /// the tail's own number; if it is larger, the tail has advanced since it was loaded, and the
+    /// compare-and-swap fails. Only in a file that this library did not write can it be far ahead
+    /// of the tail. The tail passes it in one step, since single steps could take for ever.
     fn advance_tail(&self, tail: u64, found: u64) {
         let _ = self.words.tail().replace(tail, found.wrapping_add(1)); // or another did
     }
@@ -239,8 +240,8 @@ impl Ring {
             let (found, next) = (ring >> NUMBER_SHIFT, number.wrapping_add(1));
             match found.cmp(&number) {
                 std::cmp::Ordering::Less => return At::Nothing,
-                // The ring has only the last messages. The head or the cursor was advanced
-                // meanwhile; or this library did not write them, and they may be far behind.
+                // The ring has the last `ring_words` messages only; all before them are gone. As in
+                // `advance_tail`, one step passes them.
                 std::cmp::Ordering::Greater => {
                     let ring_words = u64::from(self.words.layout().ring_words);
                     return At::Gone(next.max((found + 1).saturating_sub(ring_words)));

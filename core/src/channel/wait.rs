@@ -103,8 +103,8 @@ fn interrupted(error: io::Error) -> Error {
 
 /// Whether another thread can run while this one looks.
 ///
-/// Two threads may both ask. A lock could stay locked in a child that another thread forks
-/// meanwhile.
+/// Two threads may both store the number. A `OnceLock` would stay locked in a child that another
+/// thread forks meanwhile.
 fn can_spin() -> bool {
     static CPUS: AtomicUsize = AtomicUsize::new(0);
     let mut cpus = CPUS.load(Relaxed);

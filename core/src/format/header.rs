@@ -224,6 +224,9 @@ impl Header {
         let room = channel.map_or(preamble.data_bytes.get(), |channel| channel.slot_bytes);
         let fits = description.layout.check(description.dtype.itemsize(), room);
         fits.map_err(|error| invalid(label, "shape", "an array inside the data", error))?;
+        if channel.is_some() {
+            description.check_fills_a_slot(label)?;
+        }
         let header_bytes = preamble.header_bytes.get();
         debug_assert!(header_bytes + preamble.data_bytes.get() <= file_bytes, "I1");
         debug_assert!(header_bytes >= PAGE_BYTES && header_bytes % PAGE_BYTES == 0, "I2");
@@ -258,6 +261,21 @@ struct Described {
     name: Option<ArrayName>,
     dtype: DType,
     layout: Layout,
+}
+
+impl Described {
+    /// Checks that the elements of a channel's message lie side by side from the start of its slot.
+    /// If they overlapped, a message of another shape could be larger than a slot.
+    fn check_fills_a_slot(&self, label: &str) -> Result<()> {
+        if self.layout.offset != 0 {
+            return Err(invalid(label, "offset", "0 in a channel", self.layout.offset));
+        }
+        if !self.layout.is_contiguous(self.dtype.itemsize(), Order::C) {
+            let found = format!("{:?}", self.layout.strides);
+            return Err(invalid(label, "strides", "those of C order in a channel", found));
+        }
+        Ok(())
+    }
 }
 
 impl Description {

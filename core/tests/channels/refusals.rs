@@ -208,7 +208,7 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
     scenario("refusals::fields_that_no_channel_has_and_layouts_of_other_versions", || {
         let channel = create(&ChannelOptions::new());
         assert_eq!(open_anew(), "opened");
-        let (major, own) = (8, 4096);
+        let (major, offset, stride, own) = (8, 272, 864, 4096);
         for (at, value, word) in [
             (own, 3u32, "mode"),
             (own, 0, "mode"),
@@ -231,6 +231,9 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
             (120, 1024, "cells"),
             (124, 128, "head_bytes"),
             (major, 99, "layout 99.0"),
+            (offset, 4, "offset"),
+            (stride, 0, "strides"),
+            (stride, 8, "strides"),
         ] {
             with_bytes(at, &value.to_le_bytes(), || {
                 let said = open_anew();
@@ -298,7 +301,7 @@ fn a_word_of_the_ring_that_names_no_slot_leads_nowhere() {
     });
 }
 
-/// No process counts up to them.
+/// A process passes them in one step.
 #[test]
 fn words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody() {
     scenario("refusals::words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody", || {

@@ -40,17 +40,18 @@ use operations::{Operation, UNANNOUNCED, Victim, operations};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
 
-/// How much of what can be done is done: by default a sample.
+/// A limit of a test in each of its forms. SHMARRAY_LONG chooses the form.
 struct Form<T> {
+    /// Without SHMARRAY_LONG, as in `ci/test`.
     sample: T,
-    /// With SHMARRAY_LONG=1, what `ci/test --long` has time for.
+    /// With SHMARRAY_LONG=1, as in `ci/test --long`.
     long: T,
-    /// With SHMARRAY_LONG=all, as `ci/inject` sets it. It takes an hour.
+    /// With SHMARRAY_LONG=all, as in `ci/inject`.
     all: T,
 }
 
 /// A process is killed at so many of its steps, evenly spread, beside another, which is stopped at
-/// so many of its own. (Both at every step takes hours.)
+/// so many of its own. (Both at every step takes over half an hour.)
 const BESIDE: Form<(usize, usize)> =
     Form { sample: (10, 24), long: (usize::MAX, 4), all: (usize::MAX, 32) };
 

@@ -12,7 +12,7 @@ use super::clock::timespec;
 use super::directory::Directory;
 use super::fd::Fd;
 
-/// How often a process looks that can get no reports: a user has 128 instances of inotify by
+/// The longest wait of a process that gets no reports. A user has 128 instances of inotify by
 /// default, and a kernel may be built without it.
 const LOOK: Duration = Duration::from_millis(10);
 
@@ -58,7 +58,8 @@ impl Appearances {
         }
     }
 
-    /// Waits until a name appears, for `most` at the longest. Fails when a signal ended the wait.
+    /// Waits until a name appears, for `most` at the longest; without reports, for [`LOOK`] at the
+    /// longest. Fails when a signal ended the wait.
     ///
     /// # References
     /// - [Linux]
