@@ -5,6 +5,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
+use std::time::Duration;
 
 use super::ends::{HELD, RECEIVES, SENDS};
 use super::event::{Event, Source};
@@ -12,12 +13,17 @@ use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
 use super::ring::Taken;
-use super::wait::{self, SleepWord};
+use super::undelivered::Undelivered;
+use super::wait::{SleepWord, Spins};
 use crate::control::ChannelWords;
 use crate::control::Ordering::{Acquire, Relaxed, Release};
 use crate::error::{Error, Result};
 use crate::format::{ChannelMode, Payload};
 use crate::sys::{self, FamilyLock, Mutex, Owner};
+
+/// The shortest time between two recoveries by one end. It is a tick of the coarse clock shorter
+/// than the time between two looks of a process that waits, so that each look recovers.
+const BETWEEN_RECOVERIES: Duration = Duration::from_millis(90);
 
 /// An end that this process has, until its last loan and its last view are dropped.
 pub(super) struct End {
@@ -25,6 +31,9 @@ pub(super) struct End {
     pub(super) index: u32,
     /// The number of forks that led to this process: a forked child has no part in the end.
     fork: u32,
+    /// The looks for a message, and for a slot, before this end sleeps.
+    message_spins: Spins,
+    pub(super) slot_spins: Spins,
     /// Locked while a thread receives a message of a broadcast: the end has one cursor.
     pub(super) receiving: Mutex<()>,
     is_closed: AtomicBool,
@@ -32,15 +41,15 @@ pub(super) struct End {
     has_seen_sender: AtomicBool,
     /// The count of ends that have sent, when this one was opened, and with itself.
     joined_before: AtomicU64,
-    /// When this end last recovered, in nanoseconds of the monotonic clock.
+    /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
-    /// Messages that were taken and could not be delivered, for want of fds, say. The next receive
-    /// tries again.
-    pub(super) undelivered: Mutex<Vec<Taken>>,
+    pub(super) undelivered: Undelivered,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
     event: Mutex<Option<Arc<Event>>>,
+    /// Whether there is an event. A receive locks nothing to learn that there is none.
+    has_event: AtomicBool,
     /// Keeps the channel's tickets, if it has any.
     _family: Option<FamilyLock>,
 }
@@ -67,13 +76,16 @@ impl End {
         let end = Self {
             index: Self::take_index(&opened, owner)?,
             fork: sys::fork::forks(),
+            message_spins: Spins::default(),
+            slot_spins: Spins::default(),
             receiving: Mutex::new(()),
             is_closed: AtomicBool::new(false),
             has_seen_sender: AtomicBool::new(false),
             joined_before: AtomicU64::new(words.joined().load(Acquire)),
             recovered_ns: AtomicU64::new(0),
-            undelivered: Mutex::new(Vec::new()),
+            undelivered: Undelivered::default(),
             event: Mutex::new(None),
+            has_event: AtomicBool::new(false),
             missed: AtomicU64::new(0),
             _family: family,
             opened,
@@ -156,13 +168,6 @@ impl End {
         }
     }
 
-    /// Takes the oldest message that could not be delivered, if there is one.
-    pub(super) fn take_undelivered(&self) -> Option<Taken> {
-        let mut undelivered = self.undelivered.lock();
-        let oldest = (0..undelivered.len()).min_by_key(|index| undelivered[*index].number)?;
-        Some(undelivered.swap_remove(oldest))
-    }
-
     /// Keeps a number of missed messages until there is a message that tells of them.
     pub(super) fn keep_missed(&self, missed: u64) {
         self.missed.fetch_add(missed, atomic::Ordering::Relaxed);
@@ -229,14 +234,14 @@ impl End {
 
     /// Gives back or completes what dead ends have.
     pub(super) fn recover(&self) {
-        self.recovered_ns.store(sys::monotonic_ns(), atomic::Ordering::Relaxed);
+        self.recovered_ns.store(sys::coarse_ns(), atomic::Ordering::Relaxed);
         recovery::recover(&self.opened);
     }
 
     /// Recovers, unless this end did so a short time ago. Returns whether it did.
     pub(super) fn recover_if_due(&self) -> bool {
         let since = self.recovered_ns.load(atomic::Ordering::Relaxed);
-        let is_due = sys::monotonic_ns().saturating_sub(since) >= wait::LOOK.as_nanos() as u64;
+        let is_due = sys::coarse_ns().saturating_sub(since) >= BETWEEN_RECOVERIES.as_nanos() as u64;
         if is_due {
             self.recover();
         }
@@ -278,12 +283,20 @@ impl End {
         let mut event = self.event.lock();
         match &*event {
             Some(event) => Ok(Arc::clone(event)),
-            None => Ok(Arc::clone(event.insert(Arc::new(Event::new(Arc::clone(self))?)))),
+            None => {
+                let made = Arc::new(Event::new(Arc::clone(self))?);
+                *event = Some(Arc::clone(&made));
+                self.has_event.store(true, atomic::Ordering::Release);
+                Ok(made)
+            }
         }
     }
 
     /// Clears the event if there is one and nothing can be received.
     pub(super) fn clear_event(&self) {
+        if !self.has_event.load(atomic::Ordering::Acquire) {
+            return;
+        }
         let event = self.event.lock().clone();
         if let Some(event) = event
             && !self.is_ready(false).unwrap_or(true)
@@ -298,6 +311,10 @@ impl Source for End {
         self.words.published()
     }
 
+    fn spins(&self) -> &Spins {
+        &self.message_spins
+    }
+
     fn is_ready(&self, may_sleep: bool) -> Result<bool> {
         self.check_open()?;
         let is_there = match self.words.layout().mode {
@@ -306,7 +323,7 @@ impl Source for End {
                 self.ring.has_published(self.words.cursor(self.index).load(Acquire))
             }
         };
-        if is_there || !self.undelivered.lock().is_empty() {
+        if is_there || !self.undelivered.is_empty() {
             return Ok(true);
         }
         if may_sleep {
@@ -324,8 +341,9 @@ impl Drop for End {
     fn drop(&mut self) {
         if self.is_ours() && !sys::is_orphaned() {
             self.close();
-            let undelivered = std::mem::take(&mut *self.undelivered.lock());
-            undelivered.into_iter().for_each(|taken| self.give_back(taken));
+            while let Some(taken) = self.undelivered.take_oldest() {
+                self.give_back(taken);
+            }
             // Release: what this end did comes before it.
             self.words.entry(self.index).owner.store(0, Release);
             wake_all(&self.words);

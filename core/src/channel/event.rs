@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use super::wait::{self, Look, SleepWord};
+use super::wait::{self, Look, SleepWord, Spins};
 use crate::error::{Error, Result};
 use crate::sys::{EventFd, Mutex, block_signals, fork};
 
@@ -36,6 +36,8 @@ pub(super) struct Event {
 /// What an event's thread looks at.
 pub(super) trait Source: Send + Sync + 'static {
     fn sleep_word(&self) -> &impl SleepWord;
+
+    fn spins(&self) -> &Spins;
 
     /// Whether a receive would not wait. Fails when the channel is closed.
     fn is_ready(&self, may_sleep: bool) -> Result<bool>;
@@ -99,7 +101,7 @@ impl Event {
 
 /// Waits until a receive would not wait. Returns whether that is so.
 pub(super) fn wait_until_ready(source: &impl Source, timeout: Option<Duration>) -> Result<bool> {
-    let ready = wait::wait(source.sleep_word(), timeout, |may_sleep| {
+    let ready = wait::wait(source.sleep_word(), source.spins(), timeout, |may_sleep| {
         Ok(match source.is_ready(may_sleep)? {
             true => Look::Found(()),
             false => Look::Nothing,

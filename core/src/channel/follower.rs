@@ -16,7 +16,7 @@ use super::reader::Reader;
 use super::received::{Delivered, View};
 use super::ring::{Words, look};
 use super::slot::SlotHead;
-use super::wait::{self, Look, SleepWord};
+use super::wait::{self, Look, SleepWord, Spins};
 use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -32,6 +32,7 @@ use crate::sys::{self, Directory, FutexPage, Mutex};
 pub(super) struct Follower {
     pub(super) reader: Reader,
     page: FutexPage,
+    spins: Spins,
     /// The number of the message that it receives next.
     next: AtomicU64,
     /// The messages that were missed, and that the next view tells of.
@@ -60,6 +61,7 @@ impl Follower {
         let follower = Self {
             reader,
             page,
+            spins: Spins::default(),
             next: AtomicU64::new(0),
             missed: AtomicU64::new(0),
             has_seen_sender: AtomicBool::new(false),
@@ -103,7 +105,7 @@ impl Follower {
 
     /// Receives a message, and waits for one.
     pub(super) fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
-        let found = wait::wait(self, timeout, |may_sleep| {
+        let found = wait::wait(self, &self.spins, timeout, |may_sleep| {
             self.check_open()?;
             if let Some(view) = self.take()? {
                 return Ok(Look::Found(Some(view)));
@@ -198,7 +200,7 @@ impl Follower {
                 let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
                 return Ok(Some(View::copied(
                     array,
-                    head,
+                    &head,
                     number.wrapping_sub(ring_words),
                     missed,
                 )));
@@ -250,6 +252,10 @@ impl Follower {
 impl Source for Follower {
     fn sleep_word(&self) -> &impl SleepWord {
         self
+    }
+
+    fn spins(&self) -> &Spins {
+        &self.spins
     }
 
     fn is_ready(&self, may_sleep: bool) -> Result<bool> {

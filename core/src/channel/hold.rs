@@ -51,9 +51,9 @@ impl SlotHold {
 
     /// Returns the array of this shape in the slot. It keeps the slot.
     pub(super) fn array(self: &Arc<Self>, shape: &[u64]) -> Result<Array> {
-        let keep: Arc<dyn Any + Send + Sync> = Arc::clone(self) as _;
-        match self.end.fixed_array(self.taken.slot, Arc::clone(&keep)) {
-            Some(array) => Ok(array),
+        let keep = Arc::clone(self) as Arc<dyn Any + Send + Sync>;
+        match self.end.fixed_layout(self.taken.slot) {
+            Some(layout) => Ok(self.end.array_of(layout, Some(keep))),
             None => self.end.array(self.taken.slot, shape, Some(keep)),
         }
     }

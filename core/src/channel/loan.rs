@@ -134,7 +134,7 @@ pub(super) fn slot(end: &Arc<End>, timeout: Option<Duration>) -> Result<Slot> {
             take(end)
         })
     } else {
-        wait::wait(end.words.freed(), timeout, |may_sleep| {
+        wait::wait(end.words.freed(), &end.slot_spins, timeout, |may_sleep| {
             end.check_open()?;
             let found = take(end).or_else(|| {
                 let has_recovered = may_sleep && end.recover_if_due();

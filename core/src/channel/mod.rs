@@ -12,6 +12,7 @@ mod opened;
 mod handle_text;
 mod recovery;
 mod event;
+mod undelivered;
 mod end;
 mod hold;
 mod loan;

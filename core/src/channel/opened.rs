@@ -46,11 +46,18 @@ impl Opened {
         Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, layouts, segment })
     }
 
-    /// Returns the array in a slot of a channel whose arrays all have its shape. `keep` lives as
-    /// long as the array.
-    pub(super) fn fixed_array(&self, slot: u32, keep: Arc<dyn Any + Send + Sync>) -> Option<Array> {
-        let layout = Arc::clone(self.layouts.get(slot as usize)?);
-        Some(Array::in_slot(Arc::clone(&self.segment), layout, Some(keep)))
+    /// Returns the layout of the array in a slot of a channel whose arrays all have its shape.
+    pub(super) fn fixed_layout(&self, slot: u32) -> Option<Arc<Layout>> {
+        self.layouts.get(slot as usize).map(Arc::clone)
+    }
+
+    /// Returns the array of a layout. `keep` lives as long as the array.
+    pub(super) fn array_of(
+        &self,
+        layout: Arc<Layout>,
+        keep: Option<Arc<dyn Any + Send + Sync>>,
+    ) -> Array {
+        Array::in_slot(Arc::clone(&self.segment), layout, keep)
     }
 
     /// Returns the array of a shape in a slot. `keep` lives as long as the array.
@@ -64,8 +71,7 @@ impl Opened {
         let offset = u64::from(slot) * self.words.layout().slot_bytes;
         let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
         debug_assert!(slot < self.words.layout().slots, "the ring looks at no other");
-        let layout = Arc::new(Layout { offset, ..layout });
-        Ok(Array::in_slot(Arc::clone(&self.segment), layout, keep))
+        Ok(self.array_of(Arc::new(Layout { offset, ..layout }), keep))
     }
 
     /// Returns the shape of a message: the channel's, or one that the channel allows.

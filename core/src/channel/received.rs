@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::end::End;
+use super::event::Source;
 use super::handle_text;
 use super::hold::SlotHold;
 use super::ring::{Found, Taken};
-use super::slot::SlotHead;
+use super::slot::{Meta, SlotHead};
 use super::wait::{self, Look};
 use crate::array::Array;
 use crate::control::Ordering::{Acquire, Relaxed};
@@ -38,7 +39,8 @@ pub enum Delivered {
 #[derive(Debug)]
 pub struct View {
     array: Array,
-    head: SlotHead,
+    time_ns: u64,
+    meta: Meta,
     sequence: u64,
     missed: u64,
     /// The slot, unless the array lies elsewhere: the message was a handle, or is a copy.
@@ -47,8 +49,8 @@ pub struct View {
 
 impl View {
     /// A copy of a message that this process may not hold.
-    pub(super) fn copied(array: Array, head: SlotHead, sequence: u64, missed: u64) -> Self {
-        Self { array, head, sequence, missed, hold: None }
+    pub(super) fn copied(array: Array, head: &SlotHead, sequence: u64, missed: u64) -> Self {
+        Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed, hold: None }
     }
 
     /// Returns the array. Its clones and views keep the slot, too.
@@ -67,13 +69,13 @@ impl View {
     /// Returns when the message was published, in nanoseconds since 1970.
     #[must_use]
     pub fn time_ns(&self) -> u64 {
-        self.head.time_ns
+        self.time_ns
     }
 
     /// Returns the bytes that were sent beside the array.
     #[must_use]
     pub fn meta(&self) -> &[u8] {
-        self.head.meta.as_bytes()
+        self.meta.as_bytes()
     }
 
     /// Returns how many messages were dropped since the one that was received before. In a queue
@@ -103,11 +105,11 @@ impl View {
 pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
     let mut missed = 0;
-    let mut is_ended = false;
-    let found = wait::wait(end.words.published(), timeout, |may_sleep| {
+    let mut delivered = Delivered::TimedOut;
+    let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
         end.check_open()?;
-        if let Some(view) = take(end, &mut missed)? {
-            return Ok(Look::Found(Some(view)));
+        if take(end, &mut missed, &mut delivered)? {
+            return Ok(Look::Found(()));
         }
         if !may_sleep {
             return Ok(Look::Nothing);
@@ -115,35 +117,35 @@ pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Deliv
         end.recover_if_due();
         if end.has_no_senders() {
             // A sender publishes before it leaves.
-            let last = take(end, &mut missed)?;
-            is_ended = last.is_none();
-            return Ok(Look::Found(last));
+            if !take(end, &mut missed, &mut delivered)? {
+                delivered = Delivered::Ended { died: end.has_last_sender_died() };
+            }
+            return Ok(Look::Found(()));
         }
         Ok(Look::Nothing)
     });
-    let found = found.inspect_err(|_| end.keep_missed(missed))?;
-    if !is_ended {
-        end.clear_event();
-    }
-    Ok(match found.flatten() {
-        Some(view) => Delivered::Message(view),
-        None if is_ended => Delivered::Ended { died: end.has_last_sender_died() },
-        None => {
+    waited.inspect_err(|_| end.keep_missed(missed))?;
+    match delivered {
+        Delivered::Message(_) => end.clear_event(),
+        Delivered::TimedOut => {
+            end.clear_event();
             end.keep_missed(missed);
-            Delivered::TimedOut
         }
-    })
+        Delivered::Ended { .. } => {}
+    }
+    Ok(delivered)
 }
 
-/// Takes the next message if there is one, and adds to the count of those that were missed.
-fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
+/// Takes the next message if there is one, and adds to the count of those that were missed. Returns
+/// whether there was one.
+fn take(end: &Arc<End>, missed: &mut u64, delivered: &mut Delivered) -> Result<bool> {
     loop {
-        let undelivered = end.take_undelivered();
+        let undelivered = end.undelivered.take_oldest();
         let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
             ChannelMode::Broadcast => next(end, missed),
         });
-        let Some(taken) = found else { return Ok(None) };
+        let Some(taken) = found else { return Ok(false) };
         if end.words.layout().mode == ChannelMode::Queue {
             let dropped = end.take_dropped();
             if dropped > 0 {
@@ -153,29 +155,32 @@ fn take(end: &Arc<End>, missed: &mut u64) -> Result<Option<View>> {
         }
         let hold = SlotHold::of_message(end, taken);
         let head = SlotHead::read(&end.words, taken.slot);
-        let delivered = view(end, &hold, head).inspect_err(|_| {
+        let array = array(end, &hold, &head).inspect_err(|_| {
             if hold.take() {
-                end.undelivered.lock().push(taken);
+                end.undelivered.push(taken);
             }
             end.keep_missed(std::mem::take(missed));
         });
-        match delivered? {
-            Some((array, head)) => {
-                end.note_sender();
-                end.words.count(end.index).add(1);
-                if taken.number % MEASURED == 0 {
-                    let latency = now_ns().saturating_sub(head.time_ns);
-                    end.words.latency(end.index).store(latency, Relaxed);
-                }
-                let missed = std::mem::take(missed).saturating_add(end.take_kept_missed());
-                let is_elsewhere = end.words.layout().payload == Payload::Handle;
-                let hold = (!is_elsewhere).then_some(hold);
-                let sequence = end.sequence(taken.number);
-                return Ok(Some(View { array, head, sequence, missed, hold }));
-            }
-            // The array of a handle is gone: its memory was removed by somebody else.
-            None => *missed += 1,
+        let Some(array) = array? else {
+            *missed += 1; // the array of a handle is gone: somebody else removed its memory
+            continue;
+        };
+        end.note_sender();
+        end.words.count(end.index).add(1);
+        if taken.number % MEASURED == 0 {
+            let latency = now_ns().saturating_sub(head.time_ns);
+            end.words.latency(end.index).store(latency, Relaxed);
         }
+        let is_elsewhere = end.words.layout().payload == Payload::Handle;
+        *delivered = Delivered::Message(View {
+            array,
+            time_ns: head.time_ns,
+            meta: head.meta,
+            sequence: end.sequence(taken.number),
+            missed: std::mem::take(missed).saturating_add(end.take_kept_missed()),
+            hold: (!is_elsewhere).then_some(hold),
+        });
+        return Ok(true);
     }
 }
 
@@ -196,19 +201,17 @@ fn next(end: &End, missed: &mut u64) -> Option<Taken> {
     }
 }
 
-/// Returns the array of a message, with what the sender said of it.
-fn view(end: &Arc<End>, hold: &Arc<SlotHold>, head: SlotHead) -> Result<Option<(Array, SlotHead)>> {
-    let (_, described) = end.segment.described();
-    let array = match end.words.layout().payload {
-        Payload::Fixed => hold.array(&described.shape)?,
-        Payload::Varying => hold.array(end.checked_shape(Some(&head.shape))?)?,
-        Payload::Handle => match handle_text::attach(end, hold.taken.slot)? {
-            Some(array) => {
+/// Returns the array of a message. `None` if it was one of a handle, and is gone.
+fn array(end: &Arc<End>, hold: &Arc<SlotHold>, head: &SlotHead) -> Result<Option<Array>> {
+    match end.words.layout().payload {
+        Payload::Fixed => hold.array(&end.segment.described().1.shape).map(Some),
+        Payload::Varying => hold.array(end.checked_shape(Some(&head.shape))?).map(Some),
+        Payload::Handle => {
+            let attached = handle_text::attach(end, hold.taken.slot)?;
+            if attached.is_some() {
                 hold.give_back();
-                array
             }
-            None => return Ok(None),
-        },
-    };
-    Ok(Some((array, head)))
+            Ok(attached)
+        }
+    }
 }

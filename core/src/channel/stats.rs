@@ -97,10 +97,10 @@ impl ChannelStats {
                 pid: words[1] as u32,
                 sends,
                 receives,
-                count: words[3],
-                missed: words[4],
+                count: words[9],
+                missed: words[10],
                 behind: if is_broadcast && receives { tail.saturating_sub(words[8]) } else { 0 },
-                latency_ns: words[5],
+                latency_ns: words[11],
             }
         });
         Ok(Self {

@@ -8,7 +8,7 @@
 //! is its partner, in `ring`, between a change there and the load of this word.
 
 use std::io;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::control::Ordering::{Acquire, SeqCst};
@@ -18,10 +18,14 @@ use crate::sys;
 
 /// How often a process that waits looks for dead processes, and for what it waits for: a death
 /// wakes nobody.
-pub(super) const LOOK: Duration = Duration::from_millis(100);
-/// How often a process looks before it sleeps, where another can run meanwhile. A wake-up takes a
-/// few microseconds; so do these looks.
-const SPINS: u32 = 200;
+const LOOK: Duration = Duration::from_millis(100);
+/// The most looks before a process sleeps. A wake-up takes a few microseconds; so do these looks.
+const MOST_SPINS: u32 = 200;
+/// The least looks after a short wait.
+const LEAST_SPINS: u32 = 25;
+/// A wait is short below this. It is then little more than a wake-up, which spinning might have
+/// spared.
+const SHORT: Duration = Duration::from_micros(50);
 const SLEEPS: u64 = 1;
 const ONE: u64 = 2;
 /// The bits that the kernel compares.
@@ -55,31 +59,72 @@ impl SleepWord for ControlWord {
     }
 }
 
+/// The number of looks before a sleep. It doubles after each short wait, and halves after each long
+/// one.
+pub(super) struct Spins(AtomicU32);
+
+impl Default for Spins {
+    fn default() -> Self {
+        Self(AtomicU32::new(MOST_SPINS))
+    }
+}
+
+impl Spins {
+    fn count(&self) -> u32 {
+        if can_spin() { self.0.load(Relaxed) } else { 0 }
+    }
+
+    /// Learns from a wait. If two threads do so at once, the number may learn from only one.
+    fn note(&self, was_short: bool) {
+        let count = self.0.load(Relaxed);
+        let next = match was_short {
+            true => (2 * count).clamp(LEAST_SPINS, MOST_SPINS),
+            false => count / 2,
+        };
+        if next != count {
+            self.0.store(next, Relaxed);
+        }
+    }
+}
+
 /// Looks until something is found, or the time is over: `None`. Without a timeout there is no
 /// limit. `look` is told whether it may take longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
     sleep_word: &impl SleepWord,
+    spins: &Spins,
     timeout: Option<Duration>,
     mut look: impl FnMut(bool) -> Result<Look<T>>,
 ) -> Result<Option<T>> {
-    if let Look::Found(found) = look(false)? {
-        return Ok(Some(found));
-    }
     if timeout.is_some_and(|timeout| timeout.is_zero()) {
         return Ok(match look(true)? {
             Look::Found(found) => Some(found),
             Look::Nothing => None,
         });
     }
+    if let Look::Found(found) = look(false)? {
+        return Ok(Some(found));
+    }
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    if can_spin() {
-        for _ in 0..SPINS {
-            std::hint::spin_loop();
-            if let Look::Found(found) = look(false)? {
-                return Ok(Some(found));
-            }
+    for _ in 0..spins.count() {
+        std::hint::spin_loop();
+        if let Look::Found(found) = look(false)? {
+            spins.note(true);
+            return Ok(Some(found));
         }
     }
+    let began = Instant::now();
+    let found = sleep(sleep_word, until, look);
+    let is_found = matches!(found, Ok(Some(_)));
+    spins.note(is_found && began.elapsed() < SHORT);
+    found
+}
+
+/// Sleeps until something is found, or the time is over: `None`.
+fn sleep<T>(
+    sleep_word: &impl SleepWord,
+    until: Option<Instant>,
+    mut look: impl FnMut(bool) -> Result<Look<T>>,
+) -> Result<Option<T>> {
     loop {
         let seen = sleep_word.announce()?;
         if let Look::Found(found) = look(true)? {
@@ -134,4 +179,58 @@ pub(super) fn wake_unseen(word: &ControlWord) {
         }
     }
     sys::wake_at(word.word(), i32::MAX);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A word that nobody changes.
+    struct Unchanged(u32);
+
+    impl SleepWord for Unchanged {
+        fn announce(&self) -> Result<u32> {
+            Ok(self.0)
+        }
+
+        fn word(&self) -> *const u32 {
+            &raw const self.0
+        }
+    }
+
+    /// Waits in vain for a millisecond. Returns how often it looked.
+    fn looks_in_vain(spins: &Spins) -> u32 {
+        let mut looks = 0;
+        let found = wait(&Unchanged(0), spins, Some(Duration::from_millis(1)), |_| {
+            looks += 1;
+            Ok(Look::<()>::Nothing)
+        });
+        assert!(found.unwrap().is_none());
+        looks
+    }
+
+    #[test]
+    fn after_long_waits_a_process_sleeps_at_once_and_after_short_ones_it_spins() {
+        let spins = Spins::default();
+        let at_first = looks_in_vain(&spins);
+        assert_eq!(at_first > MOST_SPINS, can_spin(), "{at_first}");
+        (0..10).for_each(|_| _ = looks_in_vain(&spins));
+        let later = looks_in_vain(&spins);
+        assert!(later < 10, "{later}");
+        (0..10).for_each(|_| spins.note(true));
+        assert_eq!(looks_in_vain(&spins) > MOST_SPINS, can_spin());
+    }
+
+    #[test]
+    fn a_process_that_finds_something_while_it_spins_spins_longer_next_time() {
+        let (spins, mut looks) = (Spins(AtomicU32::new(LEAST_SPINS)), 0);
+        let found = wait(&Unchanged(0), &spins, None, |_| {
+            looks += 1;
+            Ok(if looks == 3 { Look::Found(looks) } else { Look::Nothing })
+        });
+        assert_eq!(found.unwrap(), Some(3));
+        // Where a process cannot spin, it slept.
+        let expected = if can_spin() { 2 * LEAST_SPINS } else { LEAST_SPINS / 2 };
+        assert_eq!(spins.0.load(Relaxed), expected);
+    }
 }

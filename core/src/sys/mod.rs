@@ -42,7 +42,7 @@
 //!
 //! `find_dead` also registers the process again if a cleaner removed the registry. Only the Linux
 //! backend has messages in pipes (`message`, `socket`, `memory_file`), `SharedWords`, `operations`,
-//! what channels need (`sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`, `EventFd`,
+//! what channels need (`coarse_ns`, `sleep_at`, `wake_at`, `FamilyLock`, `ticket_of`, `EventFd`,
 //! `block_signals`, `Appearances`, `ForeignFile`), and `fork`: what a child inherits, and locks
 //! that survive a fork.
 //!
@@ -69,8 +69,8 @@ use portable as backend;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use linux::{
     Appearances, EventFd, FamilyLock, ForeignFile, FutexPage, Mutex, MutexGuard, SharedWords,
-    block_signals, fork, is_orphaned, keep_family, leave_process_lists, memory_file, message,
-    operations, read_memory_file, sleep_at, socket, ticket_of, wake_at, without_fork,
+    block_signals, coarse_ns, fork, is_orphaned, keep_family, leave_process_lists, memory_file,
+    message, operations, read_memory_file, sleep_at, socket, ticket_of, wake_at, without_fork,
 };
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use memory::{Mutex, MutexGuard};

@@ -52,7 +52,7 @@ pub(crate) mod fork;
 pub(crate) const CAN_PERSIST: bool = true;
 
 pub(crate) use appearance::Appearances;
-pub(crate) use clock::{monotonic_ns, thread_ns};
+pub(crate) use clock::{coarse_ns, monotonic_ns, thread_ns};
 pub(crate) use directory::Directory;
 pub(crate) use event_fd::{EventFd, block_signals};
 pub(crate) use fd::without_fork;
