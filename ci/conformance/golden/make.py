@@ -156,6 +156,7 @@ class ChannelFile(Segment):
     QUEUE, BLOCK, FIXED = 1, 1, 1
     RING, ENDS, SLOTS, ENDS_COUNT = 5376, 6144, 7168, 4
     FREE, QUEUED, NOBODY = 0, 3, 1023
+    CLOSED, SENT_AND_LEFT = 1, 1 << 8 | 4 | 1
     META = b"golden"
 
     def write(self):
@@ -166,12 +167,13 @@ class ChannelFile(Segment):
             self.RING, self.ENDS, self.SLOTS, 0, 77,
         )  # fmt: skip
         number = 2  # the first of a ring of two words
-        words = [(128, number + 1), (256, number), (648, 1), (656, 1)]
+        words = [(128, number + 1), (256, number), (648, self.CLOSED), (656, 1)]
         head = struct.pack("<QQQII", self.QUEUED | self.NOBODY << 3 | 1 << 13, number, 1234, 6, 0)
         parts = [
             (136, struct.pack("<Q", GENERATION)),
             (4096, fields),
             *[(4096 + offset, struct.pack("<Q", word)) for offset, word in words],
+            (self.ENDS + 16, struct.pack("<Q", self.SENT_AND_LEFT)),
             (self.RING, struct.pack("<QQ", number << 10 | 1, 1 << 10)),
             (self.SLOTS, struct.pack("<Q", self.FREE | self.NOBODY << 3)),
             (self.SLOTS + 256, head),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use super::ends::{HELD, RECEIVES, SENDS};
+use super::ends::{Ends, HELD, RECEIVES, SENDS};
 use super::event::{Event, Source};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
@@ -37,10 +37,12 @@ pub(super) struct End {
     /// Locked while a thread receives a message of a broadcast: the end has one cursor.
     pub(super) receiving: Mutex<()>,
     is_closed: AtomicBool,
-    /// Whether there has been another end that sends since this one was opened.
-    has_seen_sender: AtomicBool,
-    /// The count of ends that have sent, when this one was opened, and with itself.
-    joined_before: AtomicU64,
+    /// The senders that had left when this end was opened.
+    left_before: u64,
+    /// The number of the first message that was not there yet when this end was opened.
+    first_new: u64,
+    /// Whether this end has received a message that was there before it.
+    has_old_message: AtomicBool,
     /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
     pub(super) undelivered: Undelivered,
@@ -73,15 +75,19 @@ impl End {
             Payload::Handle => Some(FamilyLock::new(directory, words.layout().family)?),
             Payload::Fixed | Payload::Varying => None,
         };
+        let index = Self::take_index(&opened, owner)?;
+        recovery::recover(&opened); // a sender that died before this end leaves before it
+        let left_before = opened.ends.senders_left_but(index);
         let end = Self {
-            index: Self::take_index(&opened, owner)?,
+            index,
             fork: sys::fork::forks(),
             message_spins: Spins::default(),
             slot_spins: Spins::default(),
             receiving: Mutex::new(()),
             is_closed: AtomicBool::new(false),
-            has_seen_sender: AtomicBool::new(false),
-            joined_before: AtomicU64::new(words.joined().load(Acquire)),
+            left_before,
+            first_new: opened.ring.next_number(),
+            has_old_message: AtomicBool::new(false),
             recovered_ns: AtomicU64::new(0),
             undelivered: Undelivered::default(),
             event: Mutex::new(None),
@@ -125,7 +131,7 @@ impl End {
             entry.replace(0, owner.id << 1)
         })?;
         words.entry(index).owner_info.store(owner.info, Release);
-        words.roles(index).store(0, Relaxed);
+        Ends::new(*words).clear_roles(index);
         words.count(index).store(0, Relaxed);
         words.missed(index).store(0, Relaxed);
         words.latency(index).store(0, Relaxed);
@@ -196,8 +202,6 @@ impl End {
     pub(super) fn become_sender(&self) {
         if self.roles() & SENDS == 0 {
             self.words.roles(self.index).set(SENDS);
-            self.joined_before.fetch_add(1, atomic::Ordering::Relaxed); // it is no other sender
-            self.words.joined().add(1);
         }
     }
 
@@ -215,21 +219,19 @@ impl End {
         }
     }
 
-    /// Records that there has been a sender: this end has one of its messages.
-    pub(super) fn note_sender(&self) {
-        self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+    /// Records that this end has received the message with a number.
+    pub(super) fn note_message(&self, number: u64) {
+        if number < self.first_new {
+            self.has_old_message.store(true, atomic::Ordering::Relaxed);
+        }
     }
 
-    /// Whether no other end sends, or may send, and one has since this one was opened, or before
-    /// and has left messages.
+    /// Whether no other end is a sender, and one has left since this end was opened, or before and
+    /// has left messages.
     pub(super) fn has_no_senders(&self) -> bool {
-        if self.ends.has_sender_but(self.index) {
-            self.note_sender();
-            return false;
-        }
-        let joined_before = self.joined_before.load(atomic::Ordering::Relaxed);
-        self.has_seen_sender.load(atomic::Ordering::Relaxed)
-            || self.words.joined().load(Acquire) > joined_before
+        self.ends.senders_left_if_none_but(self.index).is_some_and(|left| {
+            left != self.left_before || self.has_old_message.load(atomic::Ordering::Relaxed)
+        })
     }
 
     /// Gives back or completes what dead ends have.

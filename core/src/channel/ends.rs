@@ -3,13 +3,21 @@
 //! An entry is as in a lease table: `owner << 1 | held`.
 
 use crate::control::ChannelWords;
-use crate::control::Ordering::Acquire;
+use crate::control::Ordering::{Acquire, Relaxed, Release};
 
 /// The bits of an end's roles. An end without any is undecided, and counts as a sender.
+///
+/// Above them is a count: how many ends that had this entry were senders and left.
 pub(super) const SENDS: u64 = 1;
 pub(super) const RECEIVES: u64 = 2;
 /// It was closed, and stays until its last loan or view was given back.
 pub(super) const CLOSED: u64 = 4;
+const BITS: u64 = SENDS | RECEIVES | CLOSED;
+const LEFT_SHIFT: u32 = 8;
+/// How the last sender left.
+const NONE_LEFT: u64 = 0;
+pub(super) const LEFT_BY_CLOSE: u64 = 1;
+pub(super) const LEFT_BY_DEATH: u64 = 2;
 /// An odd number with many bits.
 const HASH_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 /// The bit of an entry that says that its owner has the end now.
@@ -35,39 +43,86 @@ impl Ends {
         self.words.entry(end).owner.load(Acquire) & HELD != 0
     }
 
-    /// Whether an end sends, and was not closed.
-    pub(super) fn sends(&self, end: u32) -> bool {
-        self.words.roles(end).load(Acquire) & (SENDS | CLOSED) == SENDS
+    /// Clears the roles of an entry that nobody else has, for its next end.
+    pub(super) fn clear_roles(&self, end: u32) {
+        let roles = self.words.roles(end);
+        roles.store(roles.load(Relaxed) & !BITS, Relaxed);
     }
 
-    /// Whether any end but one sends, or may.
-    pub(super) fn has_sender_but(&self, own: u32) -> bool {
+    /// Records that this process's end does nothing any more, and counts it if it was a sender.
+    pub(super) fn leave(&self, end: u32) {
+        loop {
+            let roles = self.words.roles(end).load(Acquire);
+            if roles & CLOSED != 0 {
+                return;
+            }
+            if may_send(roles) {
+                self.store_how_left(roles, LEFT_BY_CLOSE);
+            }
+            if self.words.roles(end).replace(roles, left(roles)) {
+                return;
+            }
+        }
+    }
+
+    /// Counts the end of a dead process if it was a sender. Each process that recovers it calls
+    /// this, and one of them counts: no later end of the entry has the same roles, with the count.
+    pub(super) fn count_dead(&self, end: u32, owner: u64) {
+        let roles = self.words.roles(end).load(Acquire);
+        let is_still_its = self.words.entry(end).owner.load(Acquire) == owner;
+        if is_still_its && is_held_by_sender(owner, roles) {
+            self.store_how_left(roles, LEFT_BY_DEATH);
+            let _ = self.words.roles(end).replace(roles, left(roles)); // or another process did
+        }
+    }
+
+    /// Stores how a sender leaves, before it is counted.
+    fn store_how_left(&self, roles: u64, how: u64) {
+        match roles & SENDS != 0 {
+            true => self.words.left().store(how, Release),
+            // How one has left that has sent says more.
+            false => {
+                let _ = self.words.left().replace(NONE_LEFT, how);
+            }
+        }
+    }
+
+    /// Returns how many senders have left so far, of the entries but one, or `None` while
+    /// one of them is a sender.
+    pub(super) fn senders_left_if_none_but(&self, own: u32) -> Option<u64> {
         let mut before = None;
         loop {
-            let (has_sender, entries) = self.look_for_sender(own);
-            if has_sender || before == Some(entries) {
-                return has_sender;
+            let (left, entries) = self.look_for_sender(own)?;
+            if before == Some(entries) {
+                return Some(left);
             }
             // Another may have joined in an entry that this has passed, and this one left then.
             before = Some(entries);
         }
     }
 
-    /// Looks at the ends but one until it finds one that sends, or may. Returns also a hash of the
-    /// entries that it has seen.
-    fn look_for_sender(&self, own: u32) -> (bool, u64) {
-        let mut entries = 0_u64;
+    /// Looks at the ends but one until it finds a sender. Returns how many have left, and a hash of
+    /// the entries that it has seen.
+    fn look_for_sender(&self, own: u32) -> Option<(u64, u64)> {
+        let (mut left, mut entries) = (0_u64, 0_u64);
         for end in self.all().filter(|end| *end != own) {
             let (roles, owner) =
                 (self.words.roles(end).load(Acquire), self.words.entry(end).owner.load(Acquire));
-            let may_send = roles == 0 || roles & (SENDS | CLOSED) == SENDS;
-            if may_send && owner & HELD != 0 {
-                return (true, entries);
+            if is_held_by_sender(owner, roles) {
+                return None;
             }
+            left = left.wrapping_add(senders_left(roles));
             entries = entries.rotate_left(5).wrapping_mul(HASH_FACTOR) ^ owner;
             entries = entries.rotate_left(5).wrapping_mul(HASH_FACTOR) ^ roles;
         }
-        (false, entries)
+        Some((left, entries))
+    }
+
+    /// Returns how many senders have left so far, of the entries but one.
+    pub(super) fn senders_left_but(&self, own: u32) -> u64 {
+        let others = self.all().filter(|end| *end != own);
+        let left = others.map(|end| senders_left(self.words.roles(end).load(Acquire)));
+        left.fold(0, u64::wrapping_add)
     }
 
     /// Whether a held end has this slot pinned.
@@ -83,6 +138,26 @@ impl Ends {
             !self.is_held(end) || !receives || self.words.cursor(end).load(Acquire) > number
         })
     }
+}
+
+/// Whether an end with these roles has sent, or may, and was not closed.
+fn may_send(roles: u64) -> bool {
+    roles & BITS == 0 || roles & (SENDS | CLOSED) == SENDS
+}
+
+/// The senders that have left an entry with these roles.
+pub(super) fn senders_left(roles: u64) -> u64 {
+    roles >> LEFT_SHIFT
+}
+
+/// The roles of an end that has left.
+fn left(roles: u64) -> u64 {
+    (roles | CLOSED) + (u64::from(may_send(roles)) << LEFT_SHIFT)
+}
+
+/// Whether the words of an end are those of one that is there, and is a sender.
+pub(super) fn is_held_by_sender(owner: u64, roles: u64) -> bool {
+    owner & HELD != 0 && may_send(roles)
 }
 
 /// The bit of a slot in the pins of an end.

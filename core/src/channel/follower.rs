@@ -9,9 +9,8 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use super::ends::{CLOSED, HELD, SENDS};
+use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
 use super::event::{Event, Source};
-use super::opened::LEFT_BY_CLOSE;
 use super::reader::Reader;
 use super::received::{Delivered, View};
 use super::ring::{Words, look};
@@ -28,6 +27,31 @@ use crate::name::ArrayName;
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Directory, FutexPage, Mutex};
 
+/// The senders of a channel when it was opened.
+struct Before {
+    /// The number of those that had left.
+    left: u64,
+    /// The owners of those that had died, if no process has the channel.
+    dead: Vec<u64>,
+}
+
+impl Before {
+    fn of(reader: &Reader) -> Result<Self> {
+        let is_held = reader.file.is_held();
+        let ends = reader.ends()?;
+        let dead = if is_held { Vec::new() } else { owners_of_senders(&ends).collect() };
+        Ok(Self { left: all_left(&ends), dead })
+    }
+}
+
+fn owners_of_senders(ends: &[Vec<u64>]) -> impl Iterator<Item = u64> {
+    ends.iter().filter(|end| is_held_by_sender(end[0], end[2])).map(|end| end[0])
+}
+
+fn all_left(ends: &[Vec<u64>]) -> u64 {
+    ends.iter().map(|end| senders_left(end[2])).fold(0, u64::wrapping_add)
+}
+
 /// A broadcast that this process follows.
 pub(super) struct Follower {
     pub(super) reader: Reader,
@@ -37,7 +61,7 @@ pub(super) struct Follower {
     next: AtomicU64,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
-    has_seen_sender: AtomicBool,
+    before: Before,
     is_closed: AtomicBool,
     /// The fd for event loops, once it was asked for. Locked where no fork can be: a child uses it.
     event: Mutex<Option<Arc<Event>>>,
@@ -58,13 +82,14 @@ impl Follower {
         }
         let page_bytes = directory.page_bytes();
         let page = reader.file.futex_page(CHANNEL_OFFSET as u64 / page_bytes, page_bytes)?;
+        let before = Before::of(&reader)?;
         let follower = Self {
             reader,
             page,
             spins: Spins::default(),
             next: AtomicU64::new(0),
             missed: AtomicU64::new(0),
-            has_seen_sender: AtomicBool::new(false),
+            before,
             is_closed: AtomicBool::new(false),
             event: Mutex::new(None),
             making_event: Mutex::new(()),
@@ -120,10 +145,7 @@ impl Follower {
         }
         Ok(match found {
             Some(Some(view)) => Delivered::Message(view),
-            Some(None) => {
-                let died = self.reader.field(LEFT_OFFSET)? != LEFT_BY_CLOSE;
-                Delivered::Ended { died }
-            }
+            Some(None) => Delivered::Ended { died: self.has_last_sender_died()? },
             None => Delivered::TimedOut,
         })
     }
@@ -167,17 +189,24 @@ impl Follower {
         }
     }
 
-    /// Whether no process sends any more.
+    /// Whether no process is a sender, and one has left since this was opened.
     fn is_ended(&self) -> Result<bool> {
-        let sends = |end: &Vec<u64>| {
-            let (is_held, roles) = (end[0] & HELD != 0, end[2]);
-            is_held && (roles == 0 || roles & (SENDS | CLOSED) == SENDS)
-        };
-        if self.reader.file.is_held() && self.reader.ends()?.iter().any(sends) {
-            self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
+        let is_held = self.reader.file.is_held();
+        let ends = self.reader.ends()?;
+        let senders: Vec<u64> = owners_of_senders(&ends).collect();
+        // One may have joined in an entry that the copy had passed, before the last one left.
+        if is_held && (!senders.is_empty() || ends != self.reader.ends()?) {
             return Ok(false);
         }
-        Ok(self.has_seen_sender.load(atomic::Ordering::Relaxed))
+        let died = |owner| !is_held && !self.before.dead.contains(owner);
+        Ok(all_left(&ends) != self.before.left || senders.iter().any(died))
+    }
+
+    /// Whether the last sender died. Who died last was recovered by nobody.
+    fn has_last_sender_died(&self) -> Result<bool> {
+        let has_sent = |end: &Vec<u64>| is_held_by_sender(end[0], end[2]) && end[2] & SENDS != 0;
+        Ok(self.reader.ends()?.iter().any(has_sent)
+            || self.reader.field(LEFT_OFFSET)? != LEFT_BY_CLOSE)
     }
 
     /// Copies the next message if there is one, and counts those that were missed.
@@ -196,7 +225,6 @@ impl Follower {
                 if !self.goes_on(number, number + 1) {
                     continue; // another thread has received it
                 }
-                self.has_seen_sender.store(true, atomic::Ordering::Relaxed);
                 let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
                 return Ok(Some(View::copied(
                     array,

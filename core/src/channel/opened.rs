@@ -3,21 +3,17 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use super::ends::{CLOSED, Ends, HELD};
+use super::ends::{Ends, HELD, LEFT_BY_DEATH};
 use super::ring::Ring;
 use super::wait;
 use crate::array::Array;
-use crate::control::Ordering::{Acquire, Release, SeqCst};
+use crate::control::Ordering::{Acquire, SeqCst};
 use crate::control::{ChannelWords, fence};
 use crate::error::{Error, Result};
 use crate::format::{ChannelMode, Payload, SLOT_NDIM};
 use crate::segment::Segment;
 use crate::shape::{Layout, Order};
 use crate::sys;
-
-/// How the last sender left.
-pub(super) const LEFT_BY_CLOSE: u64 = 1;
-pub(super) const LEFT_BY_DEATH: u64 = 2;
 
 /// A mapped channel.
 #[derive(Clone)]
@@ -138,11 +134,7 @@ impl Opened {
 
 /// Records that an end does nothing any more, except that it keeps what it has.
 pub(super) fn close_end(words: &ChannelWords, end: u32) {
-    let roles = words.roles(end);
-    if Ends::new(*words).sends(end) {
-        words.left().store(LEFT_BY_CLOSE, Release);
-    }
-    roles.set(CLOSED);
+    Ends::new(*words).leave(end);
     wake_all(words);
 }
 

@@ -165,7 +165,7 @@ fn take(end: &Arc<End>, missed: &mut u64, delivered: &mut Delivered) -> Result<b
             *missed += 1; // the array of a handle is gone: somebody else removed its memory
             continue;
         };
-        end.note_sender();
+        end.note_message(taken.number);
         end.words.count(end.index).add(1);
         if taken.number % MEASURED == 0 {
             let latency = now_ns().saturating_sub(head.time_ns);

@@ -1,8 +1,8 @@
 //! Giving back what the ends of dead processes have: PROTOCOL.md, "Channels", *recover*.
 
 use super::handle_text;
-use super::opened::{LEFT_BY_DEATH, Opened, wake_all};
-use crate::control::Ordering::{Acquire, Release};
+use super::opened::{Opened, wake_all};
+use crate::control::Ordering::Acquire;
 use crate::format::Payload;
 use crate::sys::Liveness;
 
@@ -27,9 +27,6 @@ pub(super) fn recover(channel: &Opened) {
 
 fn recover_end(channel: &Opened, end: u32, word: u64) {
     let entry = &channel.words.entry(end).owner;
-    if channel.ends.sends(end) {
-        channel.words.left().store(LEFT_BY_DEATH, Release);
-    }
     channel.ring.recover(
         end,
         || entry.load(Acquire) == word,
@@ -39,5 +36,6 @@ fn recover_end(channel: &Opened, end: u32, word: u64) {
             }
         },
     );
+    channel.ends.count_dead(end, word);
     let _ = entry.replace(word, 0); // or another process did
 }

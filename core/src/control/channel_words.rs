@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use super::word::{ControlWord, Entry};
 use crate::format::{
     CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET,
-    HEAD_OFFSET, JOINED_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
+    HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
 
 /// The words of one mapped channel.
@@ -70,10 +70,6 @@ impl ChannelWords {
 
     pub(crate) fn dropped(&self) -> &ControlWord {
         self.field(DROPPED_OFFSET)
-    }
-
-    pub(crate) fn joined(&self) -> &ControlWord {
-        self.field(JOINED_OFFSET)
     }
 
     pub(crate) fn left(&self) -> &ControlWord {

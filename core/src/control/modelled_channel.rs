@@ -75,12 +75,8 @@ impl ChannelWords {
         &self.0.words[4]
     }
 
-    pub(crate) fn joined(&self) -> &ControlWord {
-        &self.0.words[5]
-    }
-
     pub(crate) fn left(&self) -> &ControlWord {
-        &self.0.words[6]
+        &self.0.words[5]
     }
 
     pub(crate) fn ends_used(&self) -> &ControlWord {

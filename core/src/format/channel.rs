@@ -17,9 +17,8 @@ pub(crate) const HEAD_OFFSET: usize = 256;
 pub(crate) const PUBLISHED_OFFSET: usize = 384;
 pub(crate) const FREED_OFFSET: usize = 512;
 pub(crate) const DROPPED_OFFSET: usize = 640;
-pub(crate) const JOINED_OFFSET: usize = 648;
-pub(crate) const LEFT_OFFSET: usize = 656;
-pub(crate) const ENDS_USED_OFFSET: usize = 664;
+pub(crate) const LEFT_OFFSET: usize = 648;
+pub(crate) const ENDS_USED_OFFSET: usize = 656;
 /// The size of the channel's own fields, with the words.
 const FIELDS_BYTES: usize = 1024;
 /// The size of an end.

@@ -21,7 +21,7 @@ mod entries;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use channel::{
     CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
-    JOINED_OFFSET, LEFT_OFFSET, MAX_ENDS, META_BYTES, PUBLISHED_OFFSET, SLOT_NDIM, TAIL_OFFSET,
+    LEFT_OFFSET, MAX_ENDS, META_BYTES, PUBLISHED_OFFSET, SLOT_NDIM, TAIL_OFFSET,
 };
 pub(crate) use channel::{ChannelLayout, Payload};
 pub use channel::{ChannelMode, WhenFull};

@@ -34,7 +34,7 @@ fn peer() {
     });
 }
 
-fn peer_that(did: &[&str]) -> Peer {
+pub(crate) fn peer_that(did: &[&str]) -> Peer {
     let mut peer = Peer::start("deaths::peer");
     for what in did {
         assert_eq!(peer.ask(what), format!("did {what}"));

@@ -9,7 +9,9 @@ use shmarray::{
 
 use crate::support::{Peer, directory, fork, is_peer, scenario, serve};
 use crate::watched::{become_user, is_root_or_skips};
-use crate::{AT_ONCE, can_loan, int32, message, number, open, receive, receive_all, send};
+use crate::{
+    AT_ONCE, can_loan, int32, is_nothing_there, message, number, open, receive, receive_all, send,
+};
 
 const FOLLOWER: u32 = 64_322;
 
@@ -150,6 +152,28 @@ fn a_follower_is_told_that_the_last_sender_died() {
         sender.kill();
         assert_eq!(follower.ask("receive"), "Ended { died: true }");
         follower.end();
+    });
+}
+
+#[test]
+fn the_stream_of_a_follower_ends_whenever_the_last_sender_leaves() {
+    as_root("followers::the_stream_of_a_follower_ends_whenever_the_last_sender_leaves", || {
+        let keeps = Channel::create("numbers", int32(), &[2], &broadcast(2)).unwrap();
+        assert!(is_nothing_there(&keeps));
+        let sender = Channel::open("numbers", false).unwrap();
+        send(&sender, 1);
+        let mut follower = follower();
+        drop(sender); // before the follower's first look
+        assert_eq!(follower.ask("receive"), "Ended { died: false }");
+        follower.end();
+        let mut late = self::follower();
+        late.tell("receive"); // it waits
+        let another = Channel::open("numbers", false).unwrap();
+        send(&another, 2);
+        assert_eq!(late.hear(), "2 0");
+        another.close();
+        assert_eq!(late.ask("receive"), "Ended { died: false }");
+        late.end();
     });
 }
 

@@ -10,6 +10,7 @@ mod watched;
 mod basics;
 mod broadcasts;
 mod deaths;
+mod ends;
 mod events;
 mod followers;
 mod forks;

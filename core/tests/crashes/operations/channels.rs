@@ -146,7 +146,7 @@ pub(super) static ROWS: &[Operation] = &[
         props: &[Queue],
         prepare: |_| with(open(), |channel| drop(channel.loan(AT_ONCE).unwrap())),
         then: |_| goes_on(&[&[1, 2]]),
-        least: 6,
+        least: 4,
         ..PLAIN
     },
     Operation {
@@ -193,9 +193,20 @@ pub(super) static ROWS: &[Operation] = &[
         name: "recover what a dead process had of a queue",
         props: &[Queue],
         prepare: |_| {
+            let channel = open();
             leave_a_dead_one();
             // The dead one has received 1, and had the third slot on loan.
-            with(open(), |channel| drop([(); 2].map(|()| channel.loan(AT_ONCE).unwrap())))
+            with(channel, |channel| drop([(); 2].map(|()| channel.loan(AT_ONCE).unwrap())))
+        },
+        then: |_| goes_on(&[&[2]]),
+        ..PLAIN
+    },
+    Operation {
+        name: "open a channel that a dead process had",
+        props: &[Queue],
+        prepare: |_| {
+            leave_a_dead_one();
+            Box::new(|| Kept { others: vec![Box::new(open())], ..Kept::default() })
         },
         then: |_| goes_on(&[&[2]]),
         ..PLAIN
@@ -204,8 +215,9 @@ pub(super) static ROWS: &[Operation] = &[
         name: "recover what a dead process had of a broadcast",
         props: &[Broadcast],
         prepare: |_| {
+            let channel = Channel::open(CHANNEL, false).unwrap();
             leave_a_dead_one();
-            with(Channel::open(CHANNEL, false).unwrap(), |channel| {
+            with(channel, |channel| {
                 drop([(); 3].map(|()| channel.loan(AT_ONCE).unwrap()));
             })
         },
