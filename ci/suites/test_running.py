@@ -206,6 +206,18 @@ def looked(looks, logs):
         (logs / "enough").touch()
 
 
+def ci_run(directory, short, long):
+    for name in (".ci", "ci"):
+        (directory / name).mkdir()
+    shutil.copy(running.ROOT / ".ci/run", directory / ".ci/run")
+    test = f'if [ "${{1-}}" = --long ]; then\n{long}\nelse\n{short}\nfi\n'
+    (directory / "ci/test").write_text(test)
+    command = [directory / ".ci/run"]
+    return subprocess.run(
+        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=False
+    )
+
+
 @pytest.mark.parametrize(
     ("short", "long", "last", "status"),
     [
@@ -243,16 +255,23 @@ def looked(looks, logs):
     ],
 )
 def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, short, long, last, status):
-    for name in (".ci", "ci"):
-        (tmp_path / name).mkdir()
-    shutil.copy(running.ROOT / ".ci/run", tmp_path / ".ci/run")
-    (tmp_path / "ci/test").write_text(f'if [ "${{1-}}" = --long ]; then {long}; else {short}; fi')
-    done = subprocess.run(
-        [tmp_path / ".ci/run"], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True
-    )
+    done = ci_run(tmp_path, short, long)
     assert (done.stdout.splitlines()[-1], done.returncode) == (last, status)
     assert "ci/test: " in done.stdout
     assert "ci/test --long: " in done.stdout
+
+
+def test_ci_run_says_at_its_end_once_more_what_failed(tmp_path, capsys):
+    for name, code in (("well", "print('fine')"), ("badly", "print('alas'); 1 / 0")):
+        running.run(name, [sys.executable, "-c", code], one_check)
+    said = capsys.readouterr().out
+    last = "\n1 passed, 1 failed, 0 skipped"
+    lines = ci_run(tmp_path, f"cat <<'END'\n{said}\nlater{last}\nEND\nexit 1", "exit 1").stdout
+    before, after = lines.split("ci/test failed:")
+    assert "alas" in before
+    assert "alas" in after
+    assert "later" not in after
+    assert "fine" not in lines
 
 
 PYTEST_LOG = """..s.
