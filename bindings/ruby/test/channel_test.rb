@@ -173,6 +173,27 @@ class ChannelTest < SharedMemoryTest
     assert IO.select([receives])
   end
 
+  def test_a_child_has_an_io_of_its_own
+    sends = numbers(mode: :broadcast)
+    receives = other
+    io = receives.to_io
+    read, write = IO.pipe
+    child = fork do
+      write.write("x") unless receives.to_io.equal?(io) || IO.select([receives], nil, nil, 0)
+      write.close
+      IO.select([receives])
+      exit!(received(receives) == 5 ? 7 : 1)
+    end
+    write.close
+    assert_equal "x", read.read(1)
+    post(sends, 5)
+    assert_equal 7, Process.wait2(child)[1].exitstatus
+    assert IO.select([io])
+    assert_equal 5, received(receives)
+    assert_same io, receives.to_io
+    Shmarray.sweep # the child ended without its exit handlers
+  end
+
   # A fiber scheduler of the few hooks that these fibers need.
   class Scheduler
     def initialize
