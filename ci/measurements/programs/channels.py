@@ -133,13 +133,9 @@ def ask(side, count):
     print((time.perf_counter() - began) / count)
 
 
-def answer(side, count=None):
-    try:
-        while count is None or count > 0:
-            side.send(side.receive())
-            count = count and count - 1
-    except EOFError:
-        pass
+def answer(side, count):
+    for _ in range(count):
+        side.send(side.receive())
 
 
 def by_queue(size, count):
@@ -165,7 +161,8 @@ def main(way, does, name, size, *rest):
     side = WAYS[way](name, int(size), wait, asks)
     if asks and way != "socket":
         print('"ready"', flush=True)
-    return ask(side, int(rest[0])) if asks else answer(side)
+    count = int(rest[0])
+    return ask(side, count) if asks else answer(side, count + WARM_UP)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import select
 import shutil
 import subprocess
 import sys
@@ -119,6 +120,8 @@ def rounds_of(asks, answers, size, count, wait):
     """Runs one program that asks, on the first core, and one that answers, on the last."""
     name, cores = unique(), sorted(os.sched_getaffinity(0))
     with started(cores[0], asks, "ask", name, size, count, wait) as asking:
+        if not select.select([asking.stdout], [], [], ANSWER_WITHIN_SECONDS)[0]:
+            raise Failed("it does not begin")
         said = [asking.stdout.readline()]
         with started(cores[-1], answers, "answer", name, size, count, wait) as answering:
             output, errors = asking.communicate(timeout=ANSWER_WITHIN_SECONDS)

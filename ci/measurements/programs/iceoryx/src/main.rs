@@ -1,5 +1,5 @@
 //! iceoryx2 in Rust: sends a loaned frame and gets another back, with both sides polling. Prints
-//! the seconds of one round trip as a line of JSON.
+//! a line when the other may start, and the seconds of one round trip; both are JSON.
 //!
 //! `iceoryx-rounds ask NAME BYTES COUNT`; `iceoryx-rounds answer NAME BYTES COUNT`
 
@@ -25,12 +25,15 @@ impl Side {
             let builder = node.service_builder(&name.try_into()?);
             Ok(builder.publish_subscribe::<[u8]>().open_or_create()?)
         };
-        let (out, back) = (service(out)?, service(back)?);
-        Ok(Self {
-            out: out.publisher_builder().initial_max_slice_len(bytes).create()?,
-            back: back.subscriber_builder().create()?,
-            bytes,
-        })
+        let (sends, back) = (service(out)?, service(back)?);
+        let out = sends.publisher_builder().initial_max_slice_len(bytes).create()?;
+        let back = back.subscriber_builder().create()?;
+        println!("\"ready\"");
+        // What is sent before there is a subscriber reaches nobody.
+        while sends.dynamic_config().number_of_subscribers() == 0 {
+            std::thread::yield_now();
+        }
+        Ok(Self { out, back, bytes })
     }
 
     /// Sends a frame, of which it writes only the first byte.
@@ -58,7 +61,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (there, back) = (format!("{name}-there"), format!("{name}-back"));
     if arguments[1] == "answer" {
         let side = Side::new(&back, &there, bytes)?;
-        println!("\"ready\"");
         for _ in 0..count + WARM_UP {
             side.send(side.receive()?)?;
         }
