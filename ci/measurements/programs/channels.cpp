@@ -1,6 +1,6 @@
 // Measures channels in C++: prints the seconds of one message as a line of JSON.
 //
-//     channels ask NAME BYTES COUNT poll|block; channels answer NAME BYTES poll|block
+//     channels ask|answer NAME BYTES COUNT poll|block
 #include <chrono>
 #include <cstdint>
 #include <cstdio>

@@ -1,7 +1,7 @@
 //! Measures channels in Rust: prints the seconds of one message as a line of JSON.
 //!
-//! `channels ask NAME BYTES COUNT poll|block` and `channels answer NAME BYTES poll|block`: there
-//! and back. `channels send NAME BYTES COUNT SENDERS RECEIVERS`: one way, by forked processes.
+//! `channels ask|answer NAME BYTES COUNT poll|block`: there and back. `channels send NAME BYTES
+//! COUNT SENDERS RECEIVERS`: one way, by forked processes.
 #![allow(missing_docs, unsafe_code)]
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ fn main() -> Result<()> {
     let number = |index: usize| arguments[index].parse::<u64>().expect("a number");
     match text(0) {
         "ask" => println!("{:.9}", ask(text(1), number(2), number(3), timeout(text(4)))?),
-        "answer" => answer(text(1), timeout(text(3)))?,
+        "answer" => answer(text(1), timeout(text(4)))?,
         "send" => {
             println!("{:.9}", send_all(text(1), number(2), number(3), number(4), number(5))?);
         }
@@ -26,7 +26,11 @@ fn main() -> Result<()> {
 }
 
 fn timeout(wait: &str) -> Option<Duration> {
-    (wait == "poll").then_some(Duration::ZERO)
+    match wait {
+        "poll" => Some(Duration::ZERO),
+        "block" => None,
+        other => panic!("neither poll nor block: {other}"),
+    }
 }
 
 fn create(name: &str, bytes: u64) -> Result<Channel> {
