@@ -124,8 +124,12 @@ def rounds_of(asks, answers, size, count, wait):
             raise Failed("it does not begin")
         said = [asking.stdout.readline()]
         with started(cores[-1], answers, "answer", name, size, count, wait) as answering:
-            output, errors = asking.communicate(timeout=ANSWER_WITHIN_SECONDS)
-            answering.wait(ANSWER_WITHIN_SECONDS)
+            try:
+                output, errors = asking.communicate(timeout=ANSWER_WITHIN_SECONDS)
+            except subprocess.TimeoutExpired:
+                raise Failed("it does not end") from None
+            if asking.returncode == 0:
+                answering.wait(ANSWER_WITHIN_SECONDS)
     lines = [line for line in [*said, *output.splitlines()] if line.strip() != '"ready"']
     if asking.returncode or not lines:
         raise Failed(reason(errors) if errors.strip() else "it failed")
