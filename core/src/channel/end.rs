@@ -39,9 +39,9 @@ pub(super) struct End {
     is_closed: AtomicBool,
     /// The senders that had left when this end was opened.
     left_before: u64,
-    /// The number of the first message that was not there yet when this end was opened.
+    /// The number that the next message had when this end was opened.
     first_new: u64,
-    /// Whether this end has received a message that was there before it.
+    /// Whether this end has received a message that was published before it was opened.
     has_old_message: AtomicBool,
     /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
@@ -75,8 +75,8 @@ impl End {
             Payload::Handle => Some(FamilyLock::new(directory, words.layout().family)?),
             Payload::Fixed | Payload::Varying => None,
         };
+        recovery::recover(&opened); // counts the senders that are dead already, and frees entries
         let index = Self::take_index(&opened, owner)?;
-        recovery::recover(&opened); // a sender that died before this end leaves before it
         let left_before = opened.ends.senders_left_but(index);
         let end = Self {
             index,
@@ -112,12 +112,8 @@ impl End {
     }
 
     fn take_index(opened: &Opened, owner: Owner) -> Result<u32> {
-        let found = Self::take_entry(&opened.words, owner).or_else(|| {
-            recovery::recover(opened);
-            Self::take_entry(&opened.words, owner)
-        });
         let most = opened.words.layout().ends;
-        found
+        Self::take_entry(&opened.words, owner)
             .ok_or_else(|| Error::argument("channel", format!("all of its {most} ends are in use")))
     }
 
@@ -226,8 +222,8 @@ impl End {
         }
     }
 
-    /// Whether no other end is a sender, and one has left since this end was opened, or before and
-    /// has left messages.
+    /// Whether no other end is a sender, and either a sender has left since this end was opened or
+    /// this end has received a message from before.
     pub(super) fn has_no_senders(&self) -> bool {
         self.ends.senders_left_if_none_but(self.index).is_some_and(|left| {
             left != self.left_before || self.has_old_message.load(atomic::Ordering::Relaxed)

@@ -7,7 +7,7 @@ use crate::control::Ordering::{Acquire, Relaxed, Release};
 
 /// The bits of an end's roles. An end without any is undecided, and counts as a sender.
 ///
-/// Above them is a count: how many ends that had this entry were senders and left.
+/// The bits from 8 on count the senders that have left this entry.
 pub(super) const SENDS: u64 = 1;
 pub(super) const RECEIVES: u64 = 2;
 /// It was closed, and stays until its last loan or view was given back.
@@ -65,8 +65,8 @@ impl Ends {
         }
     }
 
-    /// Counts the end of a dead process if it was a sender. Each process that recovers it calls
-    /// this, and one of them counts: no later end of the entry has the same roles, with the count.
+    /// Counts the end of a dead process if it was a sender. Several processes may recover the same
+    /// end; only the first compare-and-swap succeeds, because it changes the count.
     pub(super) fn count_dead(&self, end: u32, owner: u64) {
         let roles = self.words.roles(end).load(Acquire);
         let is_still_its = self.words.entry(end).owner.load(Acquire) == owner;
@@ -80,7 +80,7 @@ impl Ends {
     fn store_how_left(&self, roles: u64, how: u64) {
         match roles & SENDS != 0 {
             true => self.words.left().store(how, Release),
-            // How one has left that has sent says more.
+            // An end that has sent tells more about the stream, so its word stays.
             false => {
                 let _ = self.words.left().replace(NONE_LEFT, how);
             }
@@ -155,7 +155,7 @@ fn left(roles: u64) -> u64 {
     (roles | CLOSED) + (u64::from(may_send(roles)) << LEFT_SHIFT)
 }
 
-/// Whether the words of an end are those of one that is there, and is a sender.
+/// Whether an entry and its roles are those of a held end that is a sender.
 pub(super) fn is_held_by_sender(owner: u64, roles: u64) -> bool {
     owner & HELD != 0 && may_send(roles)
 }

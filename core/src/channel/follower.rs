@@ -27,29 +27,35 @@ use crate::name::ArrayName;
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Directory, FutexPage, Mutex};
 
-/// The senders of a channel when it was opened.
+/// The senders that were gone when the channel was opened.
 struct Before {
-    /// The number of those that had left.
+    /// The number of the senders that had left.
     left: u64,
-    /// The owners of those that had died, if no process has the channel.
+    /// The entries of the senders that had died, if no process held the segment.
     dead: Vec<u64>,
 }
 
 impl Before {
     fn of(reader: &Reader) -> Result<Self> {
         let is_held = reader.file.is_held();
-        let ends = reader.ends()?;
-        let dead = if is_held { Vec::new() } else { owners_of_senders(&ends).collect() };
+        let ends = entries(reader)?;
+        let dead = if is_held { Vec::new() } else { owners_of_senders(&ends) };
         Ok(Self { left: all_left(&ends), dead })
     }
 }
 
-fn owners_of_senders(ends: &[Vec<u64>]) -> impl Iterator<Item = u64> {
-    ends.iter().filter(|end| is_held_by_sender(end[0], end[2])).map(|end| end[0])
+/// Reads the entry and the roles of each end.
+fn entries(reader: &Reader) -> Result<Vec<(u64, u64)>> {
+    Ok(reader.ends()?.iter().map(|end| (end[0], end[2])).collect())
 }
 
-fn all_left(ends: &[Vec<u64>]) -> u64 {
-    ends.iter().map(|end| senders_left(end[2])).fold(0, u64::wrapping_add)
+fn owners_of_senders(ends: &[(u64, u64)]) -> Vec<u64> {
+    let senders = ends.iter().filter(|(owner, roles)| is_held_by_sender(*owner, *roles));
+    senders.map(|(owner, _)| *owner).collect()
+}
+
+fn all_left(ends: &[(u64, u64)]) -> u64 {
+    ends.iter().map(|(_, roles)| senders_left(*roles)).fold(0, u64::wrapping_add)
 }
 
 /// A broadcast that this process follows.
@@ -192,20 +198,21 @@ impl Follower {
     /// Whether no process is a sender, and one has left since this was opened.
     fn is_ended(&self) -> Result<bool> {
         let is_held = self.reader.file.is_held();
-        let ends = self.reader.ends()?;
-        let senders: Vec<u64> = owners_of_senders(&ends).collect();
-        // One may have joined in an entry that the copy had passed, before the last one left.
-        if is_held && (!senders.is_empty() || ends != self.reader.ends()?) {
+        let ends = entries(&self.reader)?;
+        let senders = owners_of_senders(&ends);
+        // A sender may have joined in an entry that was copied already, before the last one left.
+        if is_held && (!senders.is_empty() || ends != entries(&self.reader)?) {
             return Ok(false);
         }
-        let died = |owner| !is_held && !self.before.dead.contains(owner);
-        Ok(all_left(&ends) != self.before.left || senders.iter().any(died))
+        // Only dead senders are left here, since nobody holds the segment.
+        let is_new = |owner| !self.before.dead.contains(owner);
+        Ok(all_left(&ends) != self.before.left || senders.iter().any(is_new))
     }
 
-    /// Whether the last sender died. Who died last was recovered by nobody.
+    /// Whether the last sender died. Its entry is still held if no process has recovered it.
     fn has_last_sender_died(&self) -> Result<bool> {
-        let has_sent = |end: &Vec<u64>| is_held_by_sender(end[0], end[2]) && end[2] & SENDS != 0;
-        Ok(self.reader.ends()?.iter().any(has_sent)
+        let has_sent = |(owner, roles)| is_held_by_sender(owner, roles) && roles & SENDS != 0;
+        Ok(entries(&self.reader)?.into_iter().any(has_sent)
             || self.reader.field(LEFT_OFFSET)? != LEFT_BY_CLOSE)
     }
 

@@ -273,6 +273,10 @@ impl Channel {
 
     /// Receives a message. Without a timeout it waits until there is one, or the stream has ended.
     ///
+    /// The stream ends when no other process has the channel open to send, and one had it so since
+    /// this channel was opened. A process that has neither sent nor received counts as a sender.
+    /// Messages that this channel sent are received, too, and do not end the stream.
+    ///
     /// # Errors
     /// As for [`loan`](Self::loan).
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {

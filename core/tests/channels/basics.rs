@@ -2,14 +2,12 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use shmarray::{
-    Channel, ChannelMode, ChannelOptions, Delivered, Loaned, SegmentKind, segments, unlink,
-};
+use shmarray::{Channel, ChannelOptions, Delivered, Loaned, SegmentKind, segments, unlink};
 
 use crate::support::scenario;
 use crate::{
-    AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, posted, receive,
-    receive_all, send,
+    AT_ONCE, MODES, can_loan, create, int32, is_nothing_there, message, number, open, posted,
+    receive, receive_all, send,
 };
 
 fn now_ns() -> u64 {
@@ -142,7 +140,7 @@ fn a_full_queue_times_out_or_is_an_error() {
 #[test]
 fn the_stream_ends_after_what_is_in_the_queue() {
     scenario("basics::the_stream_ends_after_what_is_in_the_queue", || {
-        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+        for mode in MODES {
             let receiver = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&receiver)); // nobody has sent yet
             let sender = open();
@@ -219,7 +217,7 @@ fn one_that_persists_keeps_its_messages_until_it_is_unlinked() {
 #[test]
 fn many_slots_and_many_ends_are_all_usable() {
     scenario("basics::many_slots_and_many_ends_are_all_usable", || {
-        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+        for mode in MODES {
             let options = ChannelOptions::new().slots(1023).ends(1023).mode(mode);
             let sender = create(&options);
             let others: Vec<_> = (1..1023).map(|_| open()).collect();

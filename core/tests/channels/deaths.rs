@@ -5,9 +5,7 @@ use std::collections::BTreeSet;
 use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loan, Loaned, View, WhenFull};
 
 use crate::support::{Peer, is_peer, scenario, serve};
-use crate::{can_loan, create, message, number, open, receive, receive_all, send};
-
-const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
+use crate::{MODES, can_loan, create, message, number, open, receive, receive_all, send};
 
 /// Keeps loans and views until it ends.
 #[test]

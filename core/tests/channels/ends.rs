@@ -1,14 +1,13 @@
-//! When the stream ends: it does not depend on who has looked when.
+//! The end of the stream does not depend on the time at which a receiver looks.
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelOptions, Delivered};
 
 use crate::deaths::peer_that;
 use crate::support::scenario;
-use crate::{create, is_nothing_there, message, number, open, receive, receive_all, send};
+use crate::{MODES, create, is_nothing_there, message, number, open, receive, receive_all, send};
 
-const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
 /// Long enough for every look of a wait.
 const EVERY_LOOK: Option<Duration> = Some(Duration::from_millis(250));
 
@@ -125,7 +124,7 @@ fn one_that_is_killed_before_it_decides_has_ended_the_stream() {
         send(&sender, 3);
         assert_eq!(receive(&late), 3);
         drop(sender);
-        peer_that(&["join"]).kill(); // how those left who sent says more
+        peer_that(&["join"]).kill(); // it has sent nothing: the stream was closed
         assert_eq!(receive_all(&late), (vec![], false));
     });
 }

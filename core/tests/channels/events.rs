@@ -2,12 +2,10 @@
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelOptions, Delivered};
 
 use crate::support::{Peer, fork, is_peer, scenario, serve};
-use crate::{create, is_nothing_there, open, receive, receive_all, send};
-
-const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
+use crate::{MODES, create, is_nothing_there, open, receive, receive_all, send};
 
 /// Waits until an fd is readable. `-1` waits without a limit.
 fn is_readable(fd: i32, milliseconds: i32) -> bool {

@@ -22,8 +22,9 @@ mod refusals;
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, DType, Delivered, Loaned, Posted, View};
+use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Loaned, Posted, View};
 
+pub const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
 /// A time that is over at once.
 pub const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 

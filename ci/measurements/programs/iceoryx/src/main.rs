@@ -1,5 +1,5 @@
 //! iceoryx2 in Rust: sends a loaned frame and gets another back, with both sides polling. Prints
-//! a line when the other may start, and the seconds of one round trip; both are JSON.
+//! a line when the other side may start, and the seconds of one round trip; both are JSON.
 //!
 //! `iceoryx-rounds ask NAME BYTES COUNT`; `iceoryx-rounds answer NAME BYTES COUNT`
 
@@ -29,7 +29,7 @@ impl Side {
         let out = sends.publisher_builder().initial_max_slice_len(bytes).create()?;
         let back = back.subscriber_builder().create()?;
         println!("\"ready\"");
-        // What is sent before there is a subscriber reaches nobody.
+        // A frame that is sent before there is a subscriber is lost.
         while sends.dynamic_config().number_of_subscribers() == 0 {
             std::thread::yield_now();
         }
