@@ -1,12 +1,13 @@
 //! The array: typed n-dimensional memory that several processes see at once.
 
+mod slot_share;
+mod place;
 mod copies;
 mod options;
 mod create;
 mod elements;
 mod handles;
 
-use std::any::Any;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -25,6 +26,9 @@ use crate::sys::{self, Access, Directory};
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;
 pub use options::Options;
+use place::Place;
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+pub(crate) use slot_share::{Shares, SlotOwner, SlotShare};
 
 /// Typed n-dimensional memory that several processes see at once.
 ///
@@ -48,21 +52,8 @@ pub use options::Options;
 /// sent.
 #[derive(Clone)]
 pub struct Array {
-    segment: Arc<Segment>,
+    place: Place,
     dtype: DType,
-    /// Checked against the segment's data (I1 to I3 of `shape`). Shared, so that a clone allocates
-    /// nothing.
-    layout: Arc<Layout>,
-    /// Keeps the slot of a channel that the array lies in.
-    keep: Option<Keep>,
-}
-
-/// A share of something that an array's memory needs besides its segment.
-type Keep = Arc<dyn Any + Send + Sync>;
-
-/// Returns what keeps no slot, and still says that an array lies in one.
-fn nothing() -> Keep {
-    Arc::new(())
 }
 
 impl Array {
@@ -102,7 +93,7 @@ impl Array {
         // SAFETY: the caller promises that the elements of `fill` can be read and have this shape,
         // which is the layout's.
         let segment = unsafe { create::segment(&dtype, &layout, &creation, fill)? };
-        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
+        Ok(Self::of(segment, dtype, layout))
     }
 
     /// Creates an array whose bytes `fill` writes, side by side in the order of `options`. No other
@@ -194,7 +185,7 @@ impl Array {
         let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
         let (dtype, layout) = (descriptor.dtype.clone(), descriptor.layout.clone());
-        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
+        Ok(Self::of(segment, dtype, layout))
     }
 
     /// Attaches the arrays of a message that was sent out of band. All are attached before the
@@ -227,7 +218,7 @@ impl Array {
         let segment = Segment::attach_name(&name.parse()?, access)?.refuse_channel()?;
         let (dtype, layout) = segment.described();
         let (dtype, layout) = (dtype.clone(), layout.clone());
-        Ok(Self { segment, dtype, layout: Arc::new(layout), keep: None })
+        Ok(Self::of(segment, dtype, layout))
     }
 
     /// Returns the array at an address, if that lies in a segment which this process holds. For
@@ -246,7 +237,7 @@ impl Array {
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };
         layout.check(dtype.itemsize(), segment.data_bytes()).ok()?;
-        Some(Self { segment, dtype, layout: Arc::new(layout), keep: None })
+        Some(Self::of(segment, dtype, layout))
     }
 
     /// Returns a view: the same elements, or others of this array. `strides` and `offset` are in
@@ -267,17 +258,17 @@ impl Array {
     /// [`Error::InvalidArgument`] unless there is one stride for each of at most
     /// [`MAX_NDIM`](crate::MAX_NDIM) dimensions.
     pub fn view(&self, shape: &[u64], strides: &[i64], offset: i64) -> Result<Self> {
-        let start = i128::from(self.layout.offset) + i128::from(offset);
-        let (low, high) = self.layout.span(self.dtype.itemsize())?;
+        let start = i128::from(self.layout().offset) + i128::from(offset);
+        let (low, high) = self.layout().span(self.dtype.itemsize())?;
         let outside = |low, high| Error::OutOfBounds {
             what: "the view",
             low,
             high,
-            size_bytes: self.segment.data_bytes(),
+            size_bytes: self.segment().data_bytes(),
         };
         let start = u64::try_from(start).map_err(|_| outside(start, start))?;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset: start };
-        layout.check(self.dtype.itemsize(), self.segment.data_bytes())?;
+        layout.check(self.dtype.itemsize(), self.segment().data_bytes())?;
         match layout.span(self.dtype.itemsize())? {
             (view_low, view_high) if view_low >= low && view_high <= high => {
                 Ok(self.with_layout(layout))
@@ -297,7 +288,7 @@ impl Array {
         stop: Option<i64>,
         step: i64,
     ) -> Result<Self> {
-        Ok(self.with_layout(self.layout.slice(dim, start, stop, step)?))
+        Ok(self.with_layout(self.layout().slice(dim, start, stop, step)?))
     }
 
     /// Returns a view of the elements at one index of a dimension, as [`Layout::select`] does.
@@ -306,13 +297,13 @@ impl Array {
     /// [`Error::InvalidArgument`] for a dimension that does not exist, [`Error::IndexOutOfBounds`]
     /// for such an index.
     pub fn select(&self, dim: usize, index: i64) -> Result<Self> {
-        Ok(self.with_layout(self.layout.select(dim, index)?))
+        Ok(self.with_layout(self.layout().select(dim, index)?))
     }
 
     /// Returns a view with the dimensions in reverse order.
     #[must_use]
     pub fn transpose(&self) -> Self {
-        self.with_layout(self.layout.transpose())
+        self.with_layout(self.layout().transpose())
     }
 
     /// Returns a view whose dimension `i` is dimension `axes[i]` of this array.
@@ -320,7 +311,7 @@ impl Array {
     /// # Errors
     /// [`Error::InvalidArgument`] unless `axes` names each dimension once.
     pub fn permute(&self, axes: &[usize]) -> Result<Self> {
-        Ok(self.with_layout(self.layout.permute(axes)?))
+        Ok(self.with_layout(self.layout().permute(axes)?))
     }
 
     /// Returns a view of the same elements in the same C order in another shape, as
@@ -330,33 +321,58 @@ impl Array {
     /// [`Error::InvalidArgument`] when the shape has another number of elements, or would need a
     /// copy.
     pub fn reshape(&self, shape: &[u64]) -> Result<Self> {
-        Ok(self.with_layout(self.layout.reshape(self.dtype.itemsize(), shape)?))
+        Ok(self.with_layout(self.layout().reshape(self.dtype.itemsize(), shape)?))
     }
 
     /// Returns a view of all data of the segment as bytes: one dimension of dtype `|u1`. For copies
     /// of whole segments, and for elements of dtypes that Rust has no type for.
     #[must_use]
     pub fn whole(&self) -> Self {
-        let (start, bytes) = match self.keep {
-            Some(_) => self.segment.slot_at(self.layout.offset),
-            None => (0, self.segment.data_bytes()),
+        let (start, bytes) = match self.is_in_slot() {
+            true => self.segment().slot_at(self.layout().offset),
+            false => (0, self.segment().data_bytes()),
         };
         let layout = Layout { shape: vec![bytes], strides: vec![1], offset: start };
-        let (segment, keep) = (Arc::clone(&self.segment), self.keep.clone());
-        Self { segment, dtype: u8::dtype(), layout: Arc::new(layout), keep }
+        Self { place: self.place.with_layout(layout), dtype: u8::dtype() }
     }
 
-    /// Returns the array in a slot of a channel. `keep` lives as long as it, its clones and views.
+    fn of(segment: Arc<Segment>, dtype: DType, layout: Layout) -> Self {
+        Self { place: Place::Segment(segment, Arc::new(layout)), dtype }
+    }
+
+    /// Returns the array that is the message in a slot of a channel. `layout` is that of this
+    /// message, if not all have one shape.
     #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
-    pub(crate) fn in_slot(segment: Arc<Segment>, layout: Arc<Layout>, keep: Option<Keep>) -> Self {
+    #[inline]
+    pub(crate) fn in_slot(share: SlotShare, layout: Option<Layout>) -> Self {
+        let dtype = share.segment().described().0.clone();
+        Self { place: Place::Slot(share, layout.map(Arc::new)), dtype }
+    }
+
+    /// Returns an array over memory of a segment. Others say how long it may be used.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn over_segment(segment: Arc<Segment>, layout: Layout) -> Self {
         let dtype = segment.described().0.clone();
-        Self { segment, dtype, layout, keep }
+        Self::of(segment, dtype, layout)
+    }
+
+    /// Returns the share of the slot of a channel that the array lies in.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn slot_share(&self) -> Option<&SlotShare> {
+        match &self.place {
+            Place::Slot(share, _) => Some(share),
+            Place::Segment(..) | Place::Unkept(..) => None,
+        }
+    }
+
+    pub(crate) fn segment(&self) -> &Arc<Segment> {
+        self.place.segment()
     }
 
     /// Whether the array lies in a slot of a channel. No handle leads to it.
     #[must_use]
     pub fn is_in_slot(&self) -> bool {
-        self.keep.is_some()
+        self.place.is_slot()
     }
 
     /// Returns the same array without a share of the slot of a channel that it lies in, for
@@ -364,25 +380,24 @@ impl Array {
     /// may have another message.
     #[must_use]
     pub fn without_slot(&self) -> Self {
-        Self { keep: self.keep.as_ref().map(|_| nothing()), ..self.clone() }
+        Self { place: self.place.unkept(), dtype: self.dtype.clone() }
     }
 
     fn with_layout(&self, layout: Layout) -> Self {
         debug_assert!(
-            layout.check(self.dtype.itemsize(), self.segment.data_bytes()).is_ok(),
+            layout.check(self.dtype.itemsize(), self.segment().data_bytes()).is_ok(),
             "I1 to I3 of `shape`: a view has elements of its array only"
         );
         let mut layout = layout;
         if self.is_in_slot() && layout.is_empty() {
-            layout.offset = self.layout.offset; // at the end of a slot it would lie in the next
+            layout.offset = self.layout().offset; // at the end of a slot it would lie in the next
         }
-        let (segment, dtype) = (Arc::clone(&self.segment), self.dtype.clone());
-        Self { segment, dtype, layout: Arc::new(layout), keep: self.keep.clone() }
+        Self { place: self.place.with_layout(layout), dtype: self.dtype.clone() }
     }
 
     #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // messages need it
     pub(crate) fn directory(&self) -> &Directory {
-        self.segment.directory()
+        self.segment().directory()
     }
 
     /// Returns the dtype.
@@ -394,38 +409,38 @@ impl Array {
     /// Returns the number of elements along each dimension.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        &self.layout.shape
+        &self.layout().shape
     }
 
     /// Returns the bytes between elements along each dimension.
     #[must_use]
     pub fn strides(&self) -> &[i64] {
-        &self.layout.strides
+        &self.layout().strides
     }
 
     /// Returns the shape, the strides, and the offset in the segment's data.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        &self.layout
+        self.place.layout()
     }
 
     /// Whether no other array of this process shares its memory. If so, dropping it ends this
     /// process's hold of the memory. For bindings that tell a garbage collector of memory.
     #[must_use]
     pub fn is_last_in_process(&self) -> bool {
-        Arc::strong_count(&self.segment) == 1
+        !self.is_in_slot() && Arc::strong_count(self.segment()) == 1
     }
 
     /// Whether the array's pages are mapped read-only, so that a store faults.
     #[must_use]
     pub fn is_readonly(&self) -> bool {
-        self.segment.access() == Access::ReadOnly
+        self.segment().access() == Access::ReadOnly
     }
 
     /// Whether its elements lie side by side in that order.
     #[must_use]
     pub fn is_contiguous(&self, order: Order) -> bool {
-        self.layout.is_contiguous(self.dtype.itemsize(), order)
+        self.layout().is_contiguous(self.dtype.itemsize(), order)
     }
 
     /// Returns the address of the first element, the one whose indices are all zero. It is valid
@@ -434,18 +449,18 @@ impl Array {
     /// In a read-only array a store through it faults.
     #[must_use]
     pub fn as_ptr(&self) -> *mut u8 {
-        self.segment.data_start().as_ptr().wrapping_add(self.layout.offset as usize)
+        self.segment().data_start().as_ptr().wrapping_add(self.layout().offset as usize)
     }
 
     /// Returns the data of the segment that this array lies in, and its size in bytes. For
     /// languages whose views keep a base.
     #[must_use]
     pub fn segment_data(&self) -> (NonNull<u8>, u64) {
-        (self.segment.data_start(), self.segment.data_bytes())
+        (self.segment().data_start(), self.segment().data_bytes())
     }
 
     pub(crate) fn end(&self) -> End<'_> {
-        End { start: self.segment.data_start().as_ptr(), layout: &self.layout }
+        End { start: self.segment().data_start().as_ptr(), layout: self.layout() }
     }
 }
 

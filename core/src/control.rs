@@ -62,6 +62,9 @@ pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
+#[cfg(any(loom, all(target_os = "linux", not(shmarray_portable), not(miri))))]
+// channels need it
+pub(crate) use word::fence_after_rmw;
 pub(crate) use word::{Announced, ControlWord};
 
 use crate::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};

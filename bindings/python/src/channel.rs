@@ -4,6 +4,7 @@
 //! ndarray becomes read-only: it must not be used from then on, but it does no harm.
 #![allow(unsafe_code)] // a copy from memory that NumPy describes
 
+mod last;
 mod options;
 mod slot_arrays;
 
@@ -15,7 +16,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
 use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyTuple};
+use pyo3::types::PyTuple;
 use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 
 use crate::dimensions;
@@ -25,6 +26,8 @@ use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::message::wait_in_steps;
 
+use last::Facts;
+pub(crate) use last::Last;
 use options::Options;
 use slot_arrays::SlotArrays;
 
@@ -37,18 +40,9 @@ const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
-    last: Mutex<Option<Py<Last>>>,
+    last: Mutex<Option<Facts>>,
     sender_died: AtomicBool,
     arrays: SlotArrays,
-}
-
-/// What is known of the message that was received last.
-#[pyclass(frozen, get_all, module = "shmarray._core", name = "LastMessage")]
-pub(crate) struct Last {
-    sequence: u64,
-    time_ns: u64,
-    meta: Py<PyBytes>,
-    missed: u64,
 }
 
 impl Channel {
@@ -132,16 +126,8 @@ impl Channel {
         }
     }
 
-    fn set_last(&self, py: Python<'_>, view: &shmarray::View) -> PyResult<()> {
-        let last = Last {
-            sequence: view.sequence(),
-            time_ns: view.time_ns(),
-            meta: PyBytes::new(py, view.meta()).unbind(),
-            missed: view.missed(),
-        };
-        let last = Some(Py::new(py, last)?);
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = last;
-        Ok(())
+    fn set_last(&self, view: &shmarray::View) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(view));
     }
 }
 
@@ -253,9 +239,9 @@ impl Channel {
 
     /// What is known of the message that was received last, or None.
     #[getter]
-    fn last(&self, py: Python<'_>) -> Option<Py<Last>> {
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.as_ref().map(|last| last.clone_ref(py))
+    fn last(&self, py: Python<'_>) -> Option<Last> {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.map(|facts| facts.to_last(py))
     }
 
     /// Returns whether a receive would not wait, and waits for that at most so many seconds.
@@ -351,11 +337,6 @@ fn check_meta(meta: &[u8]) -> PyResult<()> {
     }
 }
 
-/// Makes an ndarray read-only: its slot has gone back.
-fn end_of(array: &Py<PyAny>, py: Python<'_>) -> PyResult<()> {
-    array.bind(py).call_method1(intern!(py, "setflags"), (false,)).map(drop)
-}
-
 /// A slot that is filled in a ``with``, and published at its end.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Loan {
@@ -377,12 +358,18 @@ impl Loan {
         Ok(array)
     }
 
-    #[pyo3(signature = (*error))]
-    fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
+    #[pyo3(signature = (error=None, _value=None, _traceback=None, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        error: Option<&Bound<'_, PyAny>>,
+        _value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
-        end_of(&array, error.py())?;
-        match error.is_empty() || error.get_item(0)?.is_none() {
+        slot_arrays::make_readonly(array.bind(py))?;
+        match error.is_none() {
             true => loan.publish(&self.meta).map(drop).map_err(to_py),
             false => {
                 loan.cancel();
@@ -417,7 +404,7 @@ impl Delivery {
         let channel = self.channel.get();
         let view = channel.receive_view(py, self.timeout)?;
         let array = to_array(channel, &view)?;
-        channel.set_last(py, &view)?;
+        channel.set_last(&view);
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
             Some((view, array.clone().unbind()));
         Ok(array)
@@ -427,7 +414,7 @@ impl Delivery {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((view, array)) = held else { return Ok(()) };
         if view.slot().is_some() {
-            end_of(&array, py)?;
+            slot_arrays::make_readonly(array.bind(py))?;
         }
         view.release();
         Ok(())
@@ -441,9 +428,15 @@ impl Delivery {
         self.enter(py, |channel, view| channel.arrays.view(py, view.slot(), view.array()))
     }
 
-    #[pyo3(signature = (*error))]
-    fn __exit__(&self, error: &Bound<'_, PyTuple>) -> PyResult<()> {
-        self.give_back(error.py())
+    #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _error: Option<&Bound<'_, PyAny>>,
+        _value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        self.give_back(py)
     }
 }
 

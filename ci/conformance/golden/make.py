@@ -155,7 +155,7 @@ class ChannelFile(Segment):
     HEAD_BYTES, SLOT_BYTES = 256, 64
     QUEUE, BLOCK, FIXED = 1, 1, 1
     RING, ENDS, SLOTS, ENDS_COUNT = 5376, 6144, 7168, 4
-    FREE, QUEUED, NOBODY = 0, 3, 1023
+    FREE, NUMBERED, NOBODY = 0, 2, 1023
     CLOSED, SENT_AND_LEFT = 1, 1 << 8 | 4 | 1
     META = b"golden"
 
@@ -168,7 +168,7 @@ class ChannelFile(Segment):
         )  # fmt: skip
         number = 2  # the first of a ring of two words
         words = [(128, number + 1), (256, number), (648, self.CLOSED), (656, 1)]
-        head = struct.pack("<QQQII", self.QUEUED | self.NOBODY << 3 | 1 << 13, number, 1234, 6, 0)
+        head = struct.pack("<QQQII", self.NUMBERED | 0 << 3 | 1 << 13, number, 1234, 6, 0)
         parts = [
             (136, struct.pack("<Q", GENERATION)),
             (4096, fields),
@@ -177,7 +177,7 @@ class ChannelFile(Segment):
             (self.RING, struct.pack("<QQ", number << 10 | 1, 1 << 10)),
             (self.SLOTS, struct.pack("<Q", self.FREE | self.NOBODY << 3)),
             (self.SLOTS + 256, head),
-            (self.SLOTS + 256 + 96, struct.pack("<Q", self.SLOT_BYTES // 4)),
+            (self.SLOTS + 256 + 32, struct.pack("<Q", self.SLOT_BYTES // 4)),
             (self.SLOTS + 256 + 128, self.META),
         ]
         for offset, part in parts:

@@ -12,7 +12,7 @@ impl Array {
     /// # Errors
     /// [`Error::NoMemory`]: with strides of zero, an array may have far more elements than memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
-        let count = self.layout.len() * self.dtype.itemsize();
+        let count = self.layout().len() * self.dtype.itemsize();
         let (mut bytes, size) = (Vec::new(), count as usize);
         bytes
             .try_reserve_exact(size)
@@ -29,7 +29,7 @@ impl Array {
     /// # Errors
     /// [`Error::InvalidArgument`] when the elements do not take as many bytes.
     pub fn read_into(&self, bytes: &mut [u8]) -> Result<()> {
-        let wanted = self.layout.len() * self.dtype.itemsize();
+        let wanted = self.layout().len() * self.dtype.itemsize();
         if bytes.len() as u64 != wanted {
             let found = bytes.len();
             return Err(Error::argument(
@@ -45,7 +45,7 @@ impl Array {
     /// All elements, side by side, can be written at `start`, and none is an element of this array.
     unsafe fn copy_to(&self, start: *mut u8) -> Result<()> {
         let itemsize = self.dtype.itemsize();
-        let layout = Layout::contiguous(&self.layout.shape, itemsize, Order::C)?;
+        let layout = Layout::contiguous(&self.layout().shape, itemsize, Order::C)?;
         // SAFETY: `copy_elements` needs one shape, which the contiguous layout has, and mapped
         // ends: this array's layout was checked when it was made, and the caller promises that the
         // elements can be written at `start`.
@@ -65,13 +65,13 @@ impl Array {
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
-        if layout.shape != self.layout.shape {
+        if layout.shape != self.layout().shape {
             return Err(Error::argument(
                 "shape",
-                format!("{:?} differs from the array's {:?}", layout.shape, self.layout.shape),
+                format!("{:?} differs from the array's {:?}", layout.shape, self.layout().shape),
             ));
         }
-        self.segment.prepare_stores(layout.len() * self.dtype.itemsize());
+        self.segment().prepare_stores(layout.len() * self.dtype.itemsize());
         // SAFETY: the shapes were just compared; this array's layout was checked when it was made,
         // and it is not read-only; the caller promises that the source can be read and does not
         // overlap it.
@@ -95,7 +95,7 @@ impl Array {
     /// # Safety
     /// None of the bytes is an element of this array.
     pub unsafe fn write_bytes(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        let (count, room) = (bytes.len() as u64, self.layout.len());
+        let (count, room) = (bytes.len() as u64, self.layout().len());
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }
@@ -109,9 +109,9 @@ impl Array {
             ));
         }
         let source = Layout::contiguous(&[count], 1, Order::C)?;
-        let target = Layout { offset: self.layout.offset + at, ..source.clone() };
-        self.segment.prepare_stores(count);
-        let to = End { start: self.segment.data_start().as_ptr(), layout: &target };
+        let target = Layout { offset: self.layout().offset + at, ..source.clone() };
+        self.segment().prepare_stores(count);
+        let to = End { start: self.segment().data_start().as_ptr(), layout: &target };
         // SAFETY: both layouts have the shape `[count]`; the target lies inside this array, as was
         // just checked, which is not read-only; the caller promises that `bytes` does not overlap
         // it.

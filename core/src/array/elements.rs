@@ -108,12 +108,12 @@ impl Array {
     }
 
     fn address_of(&self, index: &[u64]) -> Result<*mut u8> {
-        let offset = self.layout.element_offset(index)?;
+        let offset = self.layout().element_offset(index)?;
         debug_assert!(
-            offset + self.dtype.itemsize() <= self.segment.data_bytes(),
+            offset + self.dtype.itemsize() <= self.segment().data_bytes(),
             "I2 of `shape`: every element lies inside the data"
         );
-        Ok(self.segment.data_start().as_ptr().wrapping_add(offset as usize))
+        Ok(self.segment().data_start().as_ptr().wrapping_add(offset as usize))
     }
 
     /// Refuses a dtype other than the array's.

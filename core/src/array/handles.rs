@@ -5,7 +5,6 @@ use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::process;
 use crate::segment;
-use crate::shape::Layout;
 use crate::sys::{self, Directory, Owner};
 
 impl Array {
@@ -23,10 +22,10 @@ impl Array {
     #[must_use]
     pub fn descriptor(&self) -> Descriptor {
         Descriptor {
-            segment: self.segment.text(),
-            generation: self.segment.generation(),
+            segment: self.segment().text(),
+            generation: self.segment().generation(),
             dtype: self.dtype.clone(),
-            layout: Layout::clone(&self.layout),
+            layout: self.layout().clone(),
             ticket: None,
         }
     }
@@ -64,7 +63,7 @@ impl Array {
     pub fn descriptor_to_send(&self) -> Result<Descriptor> {
         process::begin()?;
         loop {
-            let ticket = sys::family_message(self.segment.directory())?;
+            let ticket = sys::family_message(self.segment().directory())?;
             if self.hold_for_message(ticket)? {
                 return Ok(Descriptor { ticket: Some(ticket.id), ..self.descriptor() });
             }
@@ -83,11 +82,11 @@ impl Array {
         if self.is_in_slot() {
             return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
         }
-        self.segment.hold_for_message(ticket)
+        self.segment().hold_for_message(ticket)
     }
 
     pub(crate) fn release_ticket(&self, ticket: u64) {
-        self.segment.release_ticket(ticket);
+        self.segment().release_ticket(ticket);
     }
 }
 

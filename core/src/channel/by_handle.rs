@@ -7,6 +7,7 @@ use super::end::End;
 use super::handle_text;
 use super::loan::{Posted, Slot, publish, slot};
 use super::slot::Meta;
+use super::slot_use;
 use crate::array::Array;
 use crate::descriptor::Descriptor;
 use crate::error::Result;
@@ -19,8 +20,8 @@ pub(super) fn send(
     meta: Meta,
     timeout: Option<Duration>,
 ) -> Result<Posted> {
-    let hold = match slot(end, timeout)? {
-        Slot::Taken(hold) => hold,
+    let share = match slot(end, timeout)? {
+        Slot::Taken(taken) => slot_use::begin(Arc::clone(end), taken),
         Slot::TimedOut => return Ok(Posted::TimedOut),
         Slot::Full => return Ok(Posted::Full),
     };
@@ -29,9 +30,9 @@ pub(super) fn send(
         let descriptor = Descriptor { ticket: Some(ticket.id), ..array.descriptor() };
         let text = descriptor.to_handle();
         // The text comes first: whoever recovers the slot gives back the ticket that it finds.
-        handle_text::write(end, hold.taken.slot, text.as_bytes())?;
+        handle_text::write(end, share.slot(), text.as_bytes())?;
         if array.hold_for_message(ticket)? {
-            return publish(&hold, meta, &[], text.len() as u64).map(Posted::Posted);
+            return publish(&share, end, meta, &[], text.len() as u64).map(Posted::Posted);
         }
     }
 }

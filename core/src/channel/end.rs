@@ -11,6 +11,7 @@ use super::ends::{Ends, HELD, RECEIVES, SENDS};
 use super::event::{Event, Source};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
+use super::own_slot::OwnSlot;
 use super::recovery;
 use super::ring::Taken;
 use super::undelivered::Undelivered;
@@ -46,6 +47,7 @@ pub(super) struct End {
     /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
     pub(super) undelivered: Undelivered,
+    own_slots: Box<[OwnSlot]>,
     /// The messages that were missed, and that the next view tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
@@ -90,6 +92,7 @@ impl End {
             has_old_message: AtomicBool::new(false),
             recovered_ns: AtomicU64::new(0),
             undelivered: Undelivered::default(),
+            own_slots: (0..words.layout().slots).map(|_| OwnSlot::default()).collect(),
             event: Mutex::new(None),
             has_event: AtomicBool::new(false),
             missed: AtomicU64::new(0),
@@ -222,6 +225,13 @@ impl End {
         }
     }
 
+    /// Counts a message that this end has sent or received. Of two that its threads count in the
+    /// same moment it may miss one.
+    pub(super) fn count_message(&self) {
+        let count = self.words.count(self.index);
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
     /// Whether no other end is a sender, and either a sender has left since this end was opened or
     /// this end has received a message from before.
     pub(super) fn has_no_senders(&self) -> bool {
@@ -246,24 +256,21 @@ impl End {
         is_due
     }
 
-    /// Gives a message back that it has received.
+    /// Gives back a slot that this end has on loan, or a message that it has received.
     pub(super) fn give_back(&self, taken: Taken) {
-        match self.words.layout().mode {
-            ChannelMode::Queue => self.cancel(taken),
-            ChannelMode::Broadcast => {
-                self.ring.unpin(self.index, taken.slot);
-                self.wake_senders();
+        if taken.is_pinned() {
+            self.ring.unpin(self.index, taken.slot);
+        } else {
+            if self.words.layout().payload == Payload::Handle {
+                handle_text::discard(&self.opened, taken.slot);
             }
+            self.ring.give_back(taken);
         }
+        self.wake_senders();
     }
 
-    /// Frees a slot that this end has alone, with what its text holds.
-    pub(super) fn cancel(&self, taken: Taken) {
-        if self.words.layout().payload == Payload::Handle {
-            handle_text::discard(&self.opened, taken.slot);
-        }
-        self.ring.give_back(taken);
-        self.wake_senders();
+    pub(super) fn own_slot(&self, slot: u32) -> &OwnSlot {
+        &self.own_slots[slot as usize]
     }
 
     /// Ends what this end does. Its entry stays until its last loan or view is dropped.

@@ -20,7 +20,7 @@ pub(super) fn write(channel: &Opened, slot: u32, text: &[u8]) -> Result<()> {
         let reason = format!("its handle of {bytes} bytes has no room in a slot of {room}");
         return Err(Error::argument("array", reason));
     }
-    let payload = channel.array(slot, &[room], None)?;
+    let payload = channel.bytes(slot, room)?;
     // Most texts are stored in the same steps, whatever the lengths of their numbers.
     let stored = (bytes + NONE.len()).next_multiple_of(256).min(room as usize);
     let mut rest = text[1..].to_vec();
@@ -41,7 +41,7 @@ fn store(payload: &Array, at: u64, part: &[u8]) -> Result<()> {
 
 /// Returns the descriptor that is written in a slot.
 pub(super) fn read(channel: &Opened, slot: u32) -> Option<Descriptor> {
-    let payload = channel.array(slot, &[channel.words.layout().slot_bytes], None).ok()?;
+    let payload = channel.bytes(slot, channel.words.layout().slot_bytes).ok()?;
     let text = payload.to_bytes().ok()?;
     let text = text.split(|byte| *byte == 0).next()?;
     Descriptor::parse(std::str::from_utf8(text).ok()?).ok()
@@ -64,7 +64,7 @@ pub(super) fn attach(channel: &Opened, slot: u32) -> Result<Option<Array>> {
 pub(super) fn discard(channel: &Opened, slot: u32) {
     let Some(descriptor) = read(channel, slot) else { return };
     let _ = Array::discard_descriptor(&descriptor); // the array may be gone
-    if let Ok(payload) = channel.array(slot, &[1], None) {
+    if let Ok(payload) = channel.bytes(slot, 1) {
         let _ = store(&payload, 0, NONE); // it has room for one byte
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use super::end::End;
 use super::handle_text;
-use super::hold::SlotHold;
 use super::ring::Taken;
-use super::slot::{Meta, SlotHead};
+use super::slot::{self, Meta};
+use super::slot_use;
 use super::wait::{self, Look};
-use crate::array::Array;
+use crate::array::{Array, SlotShare};
 use crate::error::{Error, Result};
 use crate::format::{ChannelMode, Payload, WhenFull, now_ns};
 
@@ -42,7 +42,7 @@ pub enum Posted {
 #[derive(Debug)]
 pub struct Loan {
     array: Array,
-    hold: Arc<SlotHold>,
+    slot: u32,
 }
 
 impl Loan {
@@ -56,7 +56,7 @@ impl Loan {
     /// Returns the number of the slot, below that of the channel's slots.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        self.hold.taken.slot
+        self.slot
     }
 
     /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
@@ -66,65 +66,77 @@ impl Loan {
     /// [`Error::InvalidArgument`] when the metadata is too long. The slot is given back then.
     pub fn publish(self, meta: &[u8]) -> Result<u64> {
         let bytes = self.array.layout().len() * self.array.dtype().itemsize();
-        publish(&self.hold, Meta::new(meta)?, self.array.shape(), bytes)
+        let (share, end) = self.parts().ok_or_else(over)?;
+        publish(share, end, Meta::new(meta)?, self.array.shape(), bytes)
+    }
+
+    fn parts(&self) -> Option<(&SlotShare, &End)> {
+        let share = self.array.slot_share()?;
+        Some((share, share.owner()?))
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn cancel(self) {
-        self.hold.give_back();
+        let taken =
+            self.parts().and_then(|(share, end)| slot_use::end_use(share, end).zip(Some(end)));
+        taken.into_iter().for_each(|(taken, end)| end.give_back(taken));
     }
+}
+
+fn over() -> Error {
+    Error::argument("loan", "it is the parent's of this process, or given back")
 }
 
 /// Publishes a slot whose payload was written.
 pub(super) fn publish(
-    hold: &SlotHold,
+    share: &SlotShare,
+    end: &End,
     meta: Meta,
     shape: &[u64],
     payload_bytes: u64,
 ) -> Result<u64> {
-    let end = &hold.end;
-    if !end.is_ours() || !hold.take() {
-        return Err(Error::argument("loan", "it is the parent's of this process, or given back"));
-    }
+    let taken = slot_use::end_use(share, end).ok_or_else(over)?;
     let shape = match end.words.layout().payload {
-        Payload::Varying => shape.to_vec(),
-        Payload::Fixed | Payload::Handle => Vec::new(),
+        Payload::Varying => shape,
+        Payload::Fixed | Payload::Handle => &[],
     };
-    let head = SlotHead { time_ns: now_ns(), meta, shape, payload_bytes };
-    head.write(&end.words, hold.taken.slot);
-    let number = end.ring.publish(hold.taken);
-    end.words.count(end.index).add(1);
+    slot::write((&end.words, taken.slot), now_ns(), &meta, shape, payload_bytes);
+    let number = end.ring.publish(taken);
+    end.count_message();
     end.wake_receivers();
     Ok(end.sequence(number))
 }
 
 /// The outcome of a request for a slot, before it is an array.
 pub(super) enum Slot {
-    Taken(Arc<SlotHold>),
+    Taken(Taken),
     TimedOut,
     Full,
 }
 
 /// Lends a slot with an array of a shape; without one, of the channel's.
 pub(super) fn loan(
-    end: &Arc<End>,
+    end: Arc<End>,
     shape: Option<&[u64]>,
     timeout: Option<Duration>,
 ) -> Result<Loaned> {
     if end.words.layout().payload == Payload::Handle {
         return Err(Error::argument("channel", "its messages are handles: send a shared array"));
     }
-    let shape = end.checked_shape(shape)?;
-    Ok(match slot(end, timeout)? {
-        Slot::Taken(hold) => Loaned::Loan(Loan { array: hold.array(shape)?, hold }),
+    let layout = end.checked_layout(shape)?;
+    Ok(match slot(&end, timeout)? {
+        Slot::Taken(taken) => {
+            let (array, slot) = (slot_use::array(end, taken, layout), taken.slot);
+            Loaned::Loan(Loan { array, slot })
+        }
         Slot::TimedOut => Loaned::TimedOut,
         Slot::Full => Loaned::Full,
     })
 }
 
 /// Takes a slot, and waits for one if the channel is made so.
-pub(super) fn slot(end: &Arc<End>, timeout: Option<Duration>) -> Result<Slot> {
+pub(super) fn slot(end: &End, timeout: Option<Duration>) -> Result<Slot> {
     end.become_sender();
     let must_not_wait = end.words.layout().when_full == WhenFull::Fail;
     let found = if must_not_wait {
@@ -145,11 +157,10 @@ pub(super) fn slot(end: &Arc<End>, timeout: Option<Duration>) -> Result<Slot> {
     };
     Ok(match found {
         Some(taken) => {
-            let hold = SlotHold::of_loan(end, taken);
             if end.words.layout().payload == Payload::Handle {
                 handle_text::discard(end, taken.slot); // what the last message there held
             }
-            Slot::Taken(hold)
+            Slot::Taken(taken)
         }
         None if must_not_wait => Slot::Full,
         None => Slot::TimedOut,

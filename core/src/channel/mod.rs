@@ -13,8 +13,9 @@ mod handle_text;
 mod recovery;
 mod event;
 mod undelivered;
+mod own_slot;
 mod end;
-mod hold;
+mod slot_use;
 mod loan;
 mod by_handle;
 mod received;
@@ -25,7 +26,7 @@ mod stats;
 mod create;
 
 use std::os::fd::AsRawFd;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::array::{Array, Options};
@@ -84,11 +85,44 @@ enum Side {
         /// The end of this process, until the channel is closed. A forked child replaces its
         /// parent's, which it never frees. Locked where no fork can be: a child uses it.
         end: Mutex<Option<Arc<End>>>,
+        joined: Joined,
         /// Locked while a child joins.
         joining: Mutex<()>,
         receives: bool,
     },
     Follower(Arc<Follower>),
+}
+
+/// The way to the end of a process, which locks nothing. It leads nowhere once that was closed.
+struct Joined {
+    end: Weak<End>,
+    fork: u32,
+    /// That of a forked child. Set where no fork can be.
+    child: OnceLock<Box<Self>>,
+}
+
+impl Joined {
+    fn to(end: &Arc<End>) -> Self {
+        Self { end: Arc::downgrade(end), fork: sys::fork::forks(), child: OnceLock::new() }
+    }
+
+    /// Returns that of this process, or the last of its parents'.
+    fn last(&self) -> &Self {
+        let mut last = self;
+        while let Some(child) = last.child.get() {
+            last = child;
+        }
+        last
+    }
+
+    fn is_ours(&self) -> bool {
+        self.fork == sys::fork::forks()
+    }
+
+    fn end(&self) -> Result<Arc<End>> {
+        let end = self.end.upgrade().ok_or_else(closed)?;
+        end.check_open().map(|()| end)
+    }
 }
 
 impl Channel {
@@ -159,38 +193,41 @@ impl Channel {
         let (dtype, shape, layout) =
             (dtype.clone(), described.shape.clone(), *opened.words.layout());
         let receives = receives && layout.mode == ChannelMode::Broadcast;
-        let end = Mutex::new(Some(Arc::new(End::join(opened, receives)?)));
-        let side = Side::Member { end, joining: Mutex::new(()), receives };
+        let end = Arc::new(End::join(opened, receives)?);
+        let joined = Joined::to(&end);
+        let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
+        let side = Side::Member { end, joined, joining, receives };
         Ok(Self { name: name.clone(), dtype, shape, layout, side })
     }
 
     /// Returns this process's end. A forked child joins anew.
     fn end(&self) -> Result<Arc<End>> {
         process::begin()?;
-        let (end, joining, receives) = match &self.side {
-            Side::Member { end, joining, receives } => (end, joining, *receives),
+        let (end, joined, joining, receives) = match &self.side {
+            Side::Member { end, joined, joining, receives } => (end, joined, joining, *receives),
             Side::Follower(follower) => return Err(follower.refuse_to_send()),
         };
-        let current = || sys::without_fork(|| end.lock().clone()).ok_or_else(closed);
-        let seen = current()?;
-        if seen.is_ours() {
-            return Ok(seen);
+        if joined.last().is_ours() {
+            return joined.last().end();
         }
         let _joining = joining.lock();
-        let inherited = current()?;
-        if inherited.is_ours() {
-            return Ok(inherited); // another thread has joined
+        let last = joined.last();
+        if last.is_ours() {
+            return last.end(); // another thread has joined
         }
-        let joined = Arc::new(End::join(Opened::clone(&inherited), receives)?);
+        let inherited = sys::without_fork(|| end.lock().clone()).ok_or_else(closed)?;
+        let child = Arc::new(End::join(Opened::clone(&inherited), receives)?);
+        std::mem::forget(inherited); // the parent's
         let is_open = sys::without_fork(|| {
             let mut end = end.lock();
             let is_open = end.is_some();
             if is_open {
-                std::mem::forget(end.replace(Arc::clone(&joined))); // the parent's
+                std::mem::forget(end.replace(Arc::clone(&child))); // the parent's
+                let _ = last.child.set(Box::new(Joined::to(&child))); // no other thread joins
             }
             is_open
         });
-        if is_open { Ok(joined) } else { Err(closed()) }
+        if is_open { Ok(child) } else { Err(closed()) }
     }
 
     /// Takes a slot on loan, to be filled in place. Without a timeout it waits until one is free.
@@ -199,7 +236,7 @@ impl Channel {
     /// [`Error::InvalidArgument`] when the channel is closed; [`Error::Os`], with `EINTR` when a
     /// signal ended the wait.
     pub fn loan(&self, timeout: Option<Duration>) -> Result<Loaned> {
-        loan::loan(&self.end()?, None, timeout)
+        loan::loan(self.end()?, None, timeout)
     }
 
     /// Takes a slot on loan for an array of this shape, in a channel of varying shapes.
@@ -207,7 +244,7 @@ impl Channel {
     /// # Errors
     /// As for [`loan`](Self::loan); [`Error::InvalidArgument`] when the shape does not fit.
     pub fn loan_shape(&self, shape: &[u64], timeout: Option<Duration>) -> Result<Loaned> {
-        loan::loan(&self.end()?, Some(shape), timeout)
+        loan::loan(self.end()?, Some(shape), timeout)
     }
 
     /// Sends a copy of private memory: the elements of `layout`, counted from `source`. A channel
@@ -240,7 +277,7 @@ impl Channel {
             return Err(Error::DTypeMismatch { expected, found });
         }
         Meta::new(meta)?;
-        match loan::loan(&end, Some(&layout.shape), timeout)? {
+        match loan::loan(end, Some(&layout.shape), timeout)? {
             Loaned::Loan(loan) => {
                 // SAFETY: the caller promises that the elements can be read.
                 unsafe { loan.array().fill_from(source, layout)? };
@@ -285,7 +322,7 @@ impl Channel {
                 process::begin()?;
                 follower.receive(timeout)
             }
-            Side::Member { .. } => received::receive(&self.end()?, timeout),
+            Side::Member { .. } => received::receive(self.end()?, timeout),
         }
     }
 

@@ -1,6 +1,5 @@
 //! A channel that this process has mapped, and what no end is needed for.
 
-use std::any::Any;
 use std::sync::Arc;
 
 use super::ends::{Ends, HELD, LEFT_BY_DEATH};
@@ -23,7 +22,7 @@ pub(super) struct Opened {
     pub(super) ring: Ring,
     pub(super) ends: Ends,
     /// The layout of the array in each slot, where all have the channel's shape.
-    layouts: Arc<[Arc<Layout>]>,
+    layouts: Arc<[Layout]>,
 }
 
 impl Opened {
@@ -36,48 +35,40 @@ impl Opened {
             Payload::Varying | Payload::Handle => 0..0,
         };
         let offset = |slot: u32| u64::from(slot) * words.layout().slot_bytes;
-        let layouts = slots
-            .map(|slot| Arc::new(Layout { offset: offset(slot), ..described.clone() }))
-            .collect();
+        let layouts =
+            slots.map(|slot| Layout { offset: offset(slot), ..described.clone() }).collect();
         Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, layouts, segment })
     }
 
-    /// Returns the layout of the array in a slot of a channel whose arrays all have its shape.
-    pub(super) fn fixed_layout(&self, slot: u32) -> Option<Arc<Layout>> {
-        self.layouts.get(slot as usize).map(Arc::clone)
+    /// Returns the layout of the array in a slot, if all have the channel's shape.
+    pub(super) fn fixed_layout(&self, slot: u32) -> &Layout {
+        self.layouts.get(slot as usize).unwrap_or(self.segment.described().1)
     }
 
-    /// Returns the array of a layout. `keep` lives as long as the array.
-    pub(super) fn array_of(
-        &self,
-        layout: Arc<Layout>,
-        keep: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Array {
-        Array::in_slot(Arc::clone(&self.segment), layout, keep)
-    }
-
-    /// Returns the array of a shape in a slot. `keep` lives as long as the array.
-    pub(super) fn array(
-        &self,
-        slot: u32,
-        shape: &[u64],
-        keep: Option<Arc<dyn Any + Send + Sync>>,
-    ) -> Result<Array> {
-        let (dtype, _) = self.segment.described();
-        let offset = u64::from(slot) * self.words.layout().slot_bytes;
-        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+    /// Returns the layout in a slot of what has this layout in the first.
+    pub(super) fn in_slot(&self, slot: u32, first: Layout) -> Layout {
         debug_assert!(slot < self.words.layout().slots, "the ring looks at no other");
-        Ok(self.array_of(Arc::new(Layout { offset, ..layout }), keep))
+        Layout { offset: u64::from(slot) * self.words.layout().slot_bytes, ..first }
     }
 
-    /// Returns the shape of a message: the channel's, or one that the channel allows.
-    pub(super) fn checked_shape<'a>(&'a self, shape: Option<&'a [u64]>) -> Result<&'a [u64]> {
+    /// Returns an array over bytes of a slot, which does not keep the slot.
+    pub(super) fn bytes(&self, slot: u32, count: u64) -> Result<Array> {
+        let (dtype, _) = self.segment.described();
+        let first = Layout::contiguous(&[count], dtype.itemsize(), Order::C)?;
+        Ok(Array::over_segment(Arc::clone(&self.segment), self.in_slot(slot, first)))
+    }
+
+    /// Returns the layout that a message of a shape has in the first slot, if the channel allows
+    /// it; `None` for that of the channel where all have it. Without a shape it is the channel's.
+    pub(super) fn checked_layout(&self, shape: Option<&[u64]>) -> Result<Option<Layout>> {
         let (dtype, described) = self.segment.described();
         let wrong = |reason: String| Err(Error::argument("shape", reason));
-        let Some(shape) = shape.filter(|shape| *shape != described.shape) else {
-            return Ok(&described.shape);
-        };
-        match self.words.layout().payload {
+        let payload = self.words.layout().payload;
+        if payload == Payload::Fixed && shape.is_none_or(|shape| *shape == described.shape) {
+            return Ok(None);
+        }
+        let shape = shape.unwrap_or(&described.shape);
+        match payload {
             Payload::Fixed => {
                 wrong(format!("{shape:?} is not the channel's {:?}", described.shape))
             }
@@ -88,7 +79,7 @@ impl Opened {
                     _ if shape.len() > SLOT_NDIM => {
                         wrong(format!("{} dimensions are more than {SLOT_NDIM}", shape.len()))
                     }
-                    Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => Ok(shape),
+                    Ok(layout) if layout.check(dtype.itemsize(), room).is_ok() => Ok(Some(layout)),
                     _ => wrong(format!(
                         "{shape:?} does not fit the {room} bytes of {:?}",
                         described.shape

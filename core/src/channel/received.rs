@@ -6,11 +6,11 @@ use std::time::Duration;
 use super::end::End;
 use super::event::Source;
 use super::handle_text;
-use super::hold::SlotHold;
 use super::ring::{Found, Taken};
 use super::slot::{Meta, SlotHead};
+use super::slot_use;
 use super::wait::{self, Look};
-use crate::array::Array;
+use crate::array::{Array, SlotShare};
 use crate::control::Ordering::{Acquire, Relaxed};
 use crate::error::Result;
 use crate::format::{ChannelMode, Payload, now_ns};
@@ -43,14 +43,12 @@ pub struct View {
     meta: Meta,
     sequence: u64,
     missed: u64,
-    /// The slot, unless the array lies elsewhere: the message was a handle, or is a copy.
-    hold: Option<Arc<SlotHold>>,
 }
 
 impl View {
     /// A copy of a message that this process may not hold.
     pub(super) fn copied(array: Array, head: &SlotHead, sequence: u64, missed: u64) -> Self {
-        Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed, hold: None }
+        Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed }
     }
 
     /// Returns the array. Its clones and views keep the slot, too.
@@ -89,63 +87,76 @@ impl View {
     /// `None` if it lies elsewhere: the message was a handle, or is a copy.
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
-        self.hold.as_ref().map(|hold| hold.taken.slot)
+        self.array.slot_share().map(SlotShare::slot)
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn release(self) {
-        if let Some(hold) = &self.hold {
-            hold.give_back();
+        if let Some(share) = self.array.slot_share()
+            && let Some(end) = share.owner::<End>()
+            && let Some(taken) = slot_use::end_use(share, end)
+        {
+            end.give_back(taken);
         }
     }
 }
 
+/// The array of a message that is a handle. Its slot was given back.
+struct Elsewhere {
+    array: Array,
+    head: SlotHead,
+}
+
 /// Receives a message, and waits for one.
-pub(super) fn receive(end: &Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
+pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
-    let mut missed = 0;
-    let mut delivered = Delivered::TimedOut;
+    let (mut missed, mut elsewhere) = (0, None);
     let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
         end.check_open()?;
-        if take(end, &mut missed, &mut delivered)? {
-            return Ok(Look::Found(()));
+        let mut take = || take(&end, &mut missed, &mut elsewhere);
+        if let Some(taken) = take()? {
+            return Ok(Look::Found(Some(taken)));
         }
         if !may_sleep {
             return Ok(Look::Nothing);
         }
         end.recover_if_due();
         if end.has_no_senders() {
-            // A sender publishes before it leaves.
-            if !take(end, &mut missed, &mut delivered)? {
-                delivered = Delivered::Ended { died: end.has_last_sender_died() };
-            }
-            return Ok(Look::Found(()));
+            return take().map(Look::Found); // a sender publishes before it leaves
         }
         Ok(Look::Nothing)
     });
-    waited.inspect_err(|_| end.keep_missed(missed))?;
-    match delivered {
-        Delivered::Message(_) => end.clear_event(),
-        Delivered::TimedOut => {
+    match waited.inspect_err(|_| end.keep_missed(missed))? {
+        Some(Some(taken)) => {
+            end.clear_event();
+            view(end, taken, elsewhere, missed).map(Delivered::Message)
+        }
+        Some(None) => {
+            end.keep_missed(missed);
+            Ok(Delivered::Ended { died: end.has_last_sender_died() })
+        }
+        None => {
             end.clear_event();
             end.keep_missed(missed);
+            Ok(Delivered::TimedOut)
         }
-        Delivered::Ended { .. } => {}
     }
-    Ok(delivered)
 }
 
-/// Takes the next message if there is one, and adds to the count of those that were missed. Returns
-/// whether there was one.
-fn take(end: &Arc<End>, missed: &mut u64, delivered: &mut Delivered) -> Result<bool> {
+/// Takes the next message if there is one, and adds to the count of those that were missed.
+fn take(
+    end: &Arc<End>,
+    missed: &mut u64,
+    elsewhere: &mut Option<Elsewhere>,
+) -> Result<Option<Taken>> {
     loop {
         let undelivered = end.undelivered.take_oldest();
         let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
             ChannelMode::Broadcast => next(end, missed),
         });
-        let Some(taken) = found else { return Ok(false) };
+        let Some(taken) = found else { return Ok(None) };
         if end.words.layout().mode == ChannelMode::Queue {
             let dropped = end.take_dropped();
             if dropped > 0 {
@@ -153,35 +164,45 @@ fn take(end: &Arc<End>, missed: &mut u64, delivered: &mut Delivered) -> Result<b
                 end.words.missed(end.index).add(dropped as i64);
             }
         }
-        let hold = SlotHold::of_message(end, taken);
-        let head = SlotHead::read(&end.words, taken.slot);
-        let array = array(end, &hold, &head).inspect_err(|_| {
-            if hold.take() {
-                end.undelivered.push(taken);
-            }
-            end.keep_missed(std::mem::take(missed));
-        });
-        let Some(array) = array? else {
-            *missed += 1; // the array of a handle is gone: somebody else removed its memory
-            continue;
-        };
-        end.note_message(taken.number);
-        end.words.count(end.index).add(1);
-        if taken.number % MEASURED == 0 {
-            let latency = now_ns().saturating_sub(head.time_ns);
-            end.words.latency(end.index).store(latency, Relaxed);
+        if end.words.layout().payload != Payload::Handle {
+            return Ok(Some(taken));
         }
-        let is_elsewhere = end.words.layout().payload == Payload::Handle;
-        *delivered = Delivered::Message(View {
-            array,
-            time_ns: head.time_ns,
-            meta: head.meta,
-            sequence: end.sequence(taken.number),
-            missed: std::mem::take(missed).saturating_add(end.take_kept_missed()),
-            hold: (!is_elsewhere).then_some(hold),
-        });
-        return Ok(true);
+        let head = SlotHead::read(&end.words, taken.slot);
+        let attached = handle_text::attach(end, taken.slot);
+        let array = attached.inspect_err(|_| end.undelivered.push(taken))?;
+        end.give_back(taken);
+        if let Some(array) = array {
+            *elsewhere = Some(Elsewhere { array, head });
+            return Ok(Some(taken));
+        }
+        *missed += 1; // the array is gone: somebody else removed its memory
     }
+}
+
+/// Returns the view of a message that an end has taken.
+fn view(end: Arc<End>, taken: Taken, elsewhere: Option<Elsewhere>, missed: u64) -> Result<View> {
+    let (array, head) = match elsewhere {
+        Some(Elsewhere { array, head }) => (Some(array), head),
+        None => (None, SlotHead::read(&end.words, taken.slot)),
+    };
+    let first = match end.words.layout().payload {
+        Payload::Varying => end.checked_layout(Some(&head.shape)),
+        Payload::Fixed | Payload::Handle => Ok(None),
+    };
+    let first = first.inspect_err(|_| {
+        end.undelivered.push(taken);
+        end.keep_missed(missed);
+    })?;
+    end.note_message(taken.number);
+    end.count_message();
+    if taken.number.is_multiple_of(MEASURED) {
+        let latency = now_ns().saturating_sub(head.time_ns);
+        end.words.latency(end.index).store(latency, Relaxed);
+    }
+    let sequence = end.sequence(taken.number);
+    let missed = missed.saturating_add(end.take_kept_missed());
+    let array = array.unwrap_or_else(|| slot_use::array(end, taken, first));
+    Ok(View { array, time_ns: head.time_ns, meta: head.meta, sequence, missed })
 }
 
 /// Receives the next message of a broadcast.
@@ -197,21 +218,6 @@ fn next(end: &End, missed: &mut u64) -> Option<Taken> {
                 end.words.missed(end.index).add(count as i64);
                 end.wake_senders(); // one may have seen the slot pinned for a moment
             }
-        }
-    }
-}
-
-/// Returns the array of a message. `None` if it was one of a handle, and is gone.
-fn array(end: &Arc<End>, hold: &Arc<SlotHold>, head: &SlotHead) -> Result<Option<Array>> {
-    match end.words.layout().payload {
-        Payload::Fixed => hold.array(&end.segment.described().1.shape).map(Some),
-        Payload::Varying => hold.array(end.checked_shape(Some(&head.shape))?).map(Some),
-        Payload::Handle => {
-            let attached = handle_text::attach(end, hold.taken.slot)?;
-            if attached.is_some() {
-                hold.give_back();
-            }
-            Ok(attached)
         }
     }
 }

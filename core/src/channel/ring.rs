@@ -8,13 +8,12 @@
 //! | from | to | function |
 //! |---|---|---|
 //! | FREE, DROPPED | LOANED | `loan` |
-//! | LOANED | PUBLISHING | `publish` |
-//! | PUBLISHING | QUEUED | `publish`, `look_at`: any process that sees the ring's word |
-//! | QUEUED | HELD | `take` |
-//! | QUEUED | LOANED | `loan_oldest` |
-//! | QUEUED | DROPPED | `drop_oldest` |
+//! | LOANED | NUMBERED | `publish` |
+//! | NUMBERED, and the ring has it | HELD | `take` |
+//! | the same | LOANED | `loan_oldest` |
+//! | the same | DROPPED | `drop_oldest` |
 //! | LOANED, HELD | FREE | `give_back` |
-//! | LOANED, HELD, PUBLISHING | FREE, QUEUED | `recover` |
+//! | LOANED, HELD; NUMBERED, and the ring does not have it | FREE | `recover` |
 //!
 //! **ring word**: bits 0–9 the slot, bits 10–63 the number of its message, which only grows.
 //!
@@ -25,19 +24,18 @@
 
 use super::ends::pin;
 use crate::control::Ordering::{Acquire, Release, SeqCst};
-use crate::control::{ChannelWords, fence};
+use crate::control::{ChannelWords, fence, fence_after_rmw};
 
 const FREE: u64 = 0;
 const LOANED: u64 = 1;
-const PUBLISHING: u64 = 2;
-const QUEUED: u64 = 3;
-const HELD: u64 = 4;
-const DROPPED: u64 = 5;
+const NUMBERED: u64 = 2;
+const HELD: u64 = 3;
+const DROPPED: u64 = 4;
 const STATE_MASK: u64 = 0b111;
 
 const END_SHIFT: u32 = 3;
 const END_MASK: u64 = 1023;
-/// No end: of a slot that is free, queued or dropped.
+/// No end: of a slot that is free or dropped.
 const NOBODY: u32 = 1023;
 const LIFE_SHIFT: u32 = 13;
 
@@ -82,8 +80,7 @@ pub(super) type Words = Vec<u64>;
 /// What a process sees that may only read.
 pub(super) mod look {
     use super::{
-        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, PUBLISHING, QUEUED, SLOT_MASK, SlotWord, WORD,
-        Words,
+        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, WORD, Words,
     };
 
     /// The number of the message in a ring word.
@@ -100,7 +97,7 @@ pub(super) mod look {
     /// dropped stays until the slot is loaned.
     pub(crate) fn has_message(head: &Words, number: u64) -> bool {
         let state = SlotWord(head[WORD]).state();
-        [PUBLISHING, QUEUED, DROPPED].contains(&state) && head[NUMBER] == number
+        [NUMBERED, DROPPED].contains(&state) && head[NUMBER] == number
     }
 
     /// Whether a slot still has the message that it had.
@@ -120,7 +117,7 @@ pub(super) mod look {
     pub(crate) fn slot_use(head: &Words) -> SlotUse {
         match SlotWord(head[WORD]).state() {
             LOANED => SlotUse::Loaned,
-            PUBLISHING | QUEUED => SlotUse::Queued,
+            NUMBERED => SlotUse::Queued,
             HELD => SlotUse::Held,
             _ => SlotUse::Free,
         }
@@ -134,6 +131,23 @@ pub(super) struct Taken {
     /// The number of the message, if it is held.
     pub(super) number: u64,
     word: SlotWord,
+}
+
+impl Taken {
+    /// The word of the slot, from which [`of_bits`](Self::of_bits) makes what was taken again.
+    pub(super) fn to_bits(self) -> u64 {
+        self.word.0
+    }
+
+    /// Without the number of the message.
+    pub(super) fn of_bits(slot: u32, word: u64) -> Self {
+        Self { slot, number: 0, word: SlotWord(word) }
+    }
+
+    /// Whether it is a message of a broadcast, which others may have, too.
+    pub(super) fn is_pinned(self) -> bool {
+        self.word.state() == NUMBERED
+    }
 }
 
 /// What lies at a number of the ring.
@@ -193,73 +207,69 @@ impl Ring {
 
     /// Publishes what is on loan (R1). Returns its number.
     pub(super) fn publish(&self, loan: Taken) -> u64 {
-        let (slot, publishing) = (loan.slot, loan.word.to(PUBLISHING, loan.word.end()));
-        let mut word = loan.word;
+        let (slot, numbered) = (loan.slot, loan.word.to(NUMBERED, loan.word.end()));
+        let mut is_numbered = false;
         loop {
             let tail = self.words.tail().load(Acquire);
             let before = self.words.ring(tail).load(Acquire);
             let found = before >> NUMBER_SHIFT;
             if found >= tail {
-                self.advance_tail(tail, found);
+                self.advance_tail(found);
                 continue;
             }
-            // Release: for the process that finds it PUBLISHING, or recovers it.
+            // Release: for the process that finds it NUMBERED, or recovers it.
             self.words.slot_head(slot, NUMBER).store(tail, Release);
-            if word != publishing {
-                let is_ours = self.replace(slot, word, publishing);
-                debug_assert!(is_ours, "R2: a loan is its end's alone");
-                word = publishing;
+            if !is_numbered {
+                debug_assert!(self.slot(slot) == loan.word, "R2: a loan is its end's alone");
+                self.words.slot_head(slot, WORD).store(numbered.0, Release);
+                is_numbered = true;
             }
             let after = tail << NUMBER_SHIFT | u64::from(slot);
             if self.words.ring(tail).replace(before, after) {
-                // If it fails, another process has helped.
-                let _ = self.replace(slot, publishing, publishing.to(QUEUED, NOBODY));
-                self.advance_tail(tail, tail);
-                fence(SeqCst); // C5: the futex word is loaded afterwards
+                self.advance_tail(tail);
+                fence_after_rmw(); // C5: the futex word is loaded afterwards
                 return tail;
             }
         }
     }
 
-    /// Advances the tail past `found`, the number of the message in the tail's ring word. That is
-    /// the tail's own number; if it is larger, the tail has advanced since it was loaded, and the
-    /// compare-and-swap fails. Only in a file that this library did not write can it be far ahead
-    /// of the tail. The tail passes it in one step, since single steps could take for ever.
-    fn advance_tail(&self, tail: u64, found: u64) {
-        let _ = self.words.tail().replace(tail, found.wrapping_add(1)); // or another did
+    /// Advances the tail past `found`, the number of a message that the ring has. Only in a file
+    /// that this library did not write can it be far ahead of the tail. The tail passes it in one
+    /// step, since single steps could take for ever.
+    ///
+    /// A process that was stopped before this store sets the tail back, and the next one advances
+    /// it again. Release: the ring's word comes before it (R3).
+    fn advance_tail(&self, found: u64) {
+        self.words.tail().store(found.wrapping_add(1), Release);
     }
 
-    fn advance_head(&self, head: u64, next: u64) {
-        let _ = self.words.head().replace(head, next); // or another did
+    /// Advances the head: to where the next message may be. As for the tail.
+    fn advance_head(&self, next: u64) {
+        self.words.head().store(next, Release);
     }
 
-    /// Looks at the message with a number, and helps a sender that was stopped.
+    /// Looks at the message with a number.
     fn look_at(&self, number: u64) -> At {
-        loop {
-            let ring = self.words.ring(number).load(Acquire);
-            let (found, next) = (ring >> NUMBER_SHIFT, number.wrapping_add(1));
-            match found.cmp(&number) {
-                std::cmp::Ordering::Less => return At::Nothing,
-                // The ring has the last `ring_words` messages only; all before them are gone. As in
-                // `advance_tail`, one step passes them.
-                std::cmp::Ordering::Greater => {
-                    let ring_words = u64::from(self.words.layout().ring_words);
-                    return At::Gone(next.max((found + 1).saturating_sub(ring_words)));
-                }
-                std::cmp::Ordering::Equal => {}
+        let ring = self.words.ring(number).load(Acquire);
+        let (found, next) = (ring >> NUMBER_SHIFT, number.wrapping_add(1));
+        match found.cmp(&number) {
+            std::cmp::Ordering::Less => return At::Nothing,
+            // The ring has the last `ring_words` messages only; all before them are gone. As in
+            // `advance_tail`, one step passes them.
+            std::cmp::Ordering::Greater => {
+                let ring_words = u64::from(self.words.layout().ring_words);
+                return At::Gone(next.max((found + 1).saturating_sub(ring_words)));
             }
-            let slot = (ring & SLOT_MASK) as u32;
-            if slot >= self.words.layout().slots {
-                return At::Gone(next); // not what this library writes
-            }
-            let word = self.slot(slot);
-            let is_it = self.words.slot_head(slot, NUMBER).load(Acquire) == number;
-            match word.state() {
-                QUEUED if is_it => return At::Queued(slot, word),
-                PUBLISHING if is_it => _ = self.replace(slot, word, word.to(QUEUED, NOBODY)),
-                _ => return At::Gone(next),
-            }
+            std::cmp::Ordering::Equal => {}
         }
+        let slot = (ring & SLOT_MASK) as u32;
+        if slot >= self.words.layout().slots {
+            return At::Gone(next); // not what this library writes
+        }
+        self.words.prefetch(slot);
+        let word = self.slot(slot);
+        let is_it = self.words.slot_head(slot, NUMBER).load(Acquire) == number;
+        if is_it && word.state() == NUMBERED { At::Queued(slot, word) } else { At::Gone(next) }
     }
 
     /// Takes the oldest message. `None` if there is none.
@@ -273,7 +283,7 @@ impl Ring {
             let number = self.words.head().load(Acquire);
             match self.look_at(number) {
                 At::Nothing => return false,
-                At::Gone(next) => self.advance_head(number, next),
+                At::Gone(next) => self.advance_head(next),
                 At::Queued(..) => return true,
             }
         }
@@ -294,11 +304,11 @@ impl Ring {
             let number = self.words.head().load(Acquire);
             match self.look_at(number) {
                 At::Nothing => return None,
-                At::Gone(next) => self.advance_head(number, next),
+                At::Gone(next) => self.advance_head(next),
                 At::Queued(slot, queued) => {
                     let word = next(queued);
                     if self.replace(slot, queued, word) {
-                        self.advance_head(number, number.wrapping_add(1));
+                        self.advance_head(number.wrapping_add(1));
                         return Some(Taken { slot, number, word });
                     }
                 }
@@ -313,7 +323,7 @@ impl Ring {
         match self.look_at(number) {
             At::Nothing => false,
             At::Gone(next) => {
-                self.advance_head(number, next);
+                self.advance_head(next);
                 true
             }
             At::Queued(slot, queued) => {
@@ -322,9 +332,9 @@ impl Ring {
                     return false;
                 }
                 if self.replace(slot, queued, queued.to(DROPPED, NOBODY)) {
-                    self.advance_head(number, number.wrapping_add(1));
+                    self.advance_head(number.wrapping_add(1));
                 }
-                fence(SeqCst); // C1: the pins are loaded afterwards
+                fence_after_rmw(); // C1: the pins are loaded afterwards
                 true
             }
         }
@@ -334,7 +344,7 @@ impl Ring {
     pub(super) fn give_back(&self, taken: Taken) {
         let is_ours = self.replace(taken.slot, taken.word, taken.word.next_life(FREE, NOBODY));
         debug_assert!(is_ours, "R2: what an end has is its alone");
-        fence(SeqCst); // C5: the futex word is loaded afterwards, of a slot
+        fence_after_rmw(); // C5: the futex word is loaded afterwards, of a slot
     }
 
     /// Receives the message of a broadcast with a number, for an end whose cursor that is.
@@ -349,7 +359,7 @@ impl Ring {
             }
             At::Queued(slot, word) => {
                 self.words.pins(end, slot).set(pin(slot));
-                fence(SeqCst); // C2
+                fence_after_rmw(); // C2
                 if self.slot(slot) != word {
                     self.unpin(end, slot);
                     self.words.cursor(end).store(number.wrapping_add(1), Release);
@@ -365,7 +375,7 @@ impl Ring {
     /// Gives back a message of a broadcast.
     pub(super) fn unpin(&self, end: u32, slot: u32) {
         self.words.pins(end, slot).clear(pin(slot));
-        fence(SeqCst); // C5
+        fence_after_rmw(); // C5
     }
 
     /// Returns the number of the message that is published next, as it is at some moment after the
@@ -376,14 +386,15 @@ impl Ring {
             let tail = self.words.tail().load(Acquire);
             match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT {
                 found if found < tail => return tail,
-                found => self.advance_tail(tail, found),
+                found => self.advance_tail(found),
             }
         }
     }
 
-    /// Gives back or completes the slots of an end whose owner is dead. `is_still_dead` says
-    /// whether the end's entry is still that owner's. Returns early if it is not. `before_free` is
-    /// told of each slot before that becomes free, and may ask whether it still is what it was.
+    /// Gives back the slots of an end whose owner is dead, except what it has published.
+    /// `is_still_dead` says whether the end's entry is still that owner's. Returns early if it is
+    /// not. `before_free` is told of each slot before that becomes free, and may ask whether it
+    /// still is what it was.
     pub(super) fn recover(
         &self,
         end: u32,
@@ -392,7 +403,7 @@ impl Ring {
     ) {
         for slot in self.slots() {
             let word = self.slot(slot);
-            if word.end() != end || !matches!(word.state(), LOANED | PUBLISHING | HELD) {
+            if word.end() != end || !matches!(word.state(), LOANED | NUMBERED | HELD) {
                 continue;
             }
             if !is_still_dead() {
@@ -400,16 +411,11 @@ impl Ring {
             }
             let number = self.words.slot_head(slot, NUMBER).load(Acquire);
             let published = number << NUMBER_SHIFT | u64::from(slot);
-            let is_published =
-                word.state() == PUBLISHING && self.words.ring(number).load(Acquire) == published;
-            let next = match is_published {
-                true => word.to(QUEUED, NOBODY),
-                false => {
-                    before_free(slot, &|| self.slot(slot) == word);
-                    word.next_life(FREE, NOBODY)
-                }
-            };
-            let _ = self.replace(slot, word, next); // or another process did, or helped
+            if word.state() == NUMBERED && self.words.ring(number).load(Acquire) == published {
+                continue;
+            }
+            before_free(slot, &|| self.slot(slot) == word);
+            let _ = self.replace(slot, word, word.next_life(FREE, NOBODY)); // or another did
         }
         fence(SeqCst); // C5
     }

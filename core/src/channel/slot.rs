@@ -11,8 +11,8 @@ use crate::format::{META_BYTES, SLOT_NDIM};
 /// The index of each word in the head.
 const TIME: usize = 2;
 const SIZES: usize = 3;
-const SHAPE: usize = 4;
-const PAYLOAD_BYTES: usize = 12;
+const PAYLOAD_BYTES: usize = 4;
+const SHAPE: usize = 5;
 const META: usize = 16;
 
 /// The metadata of a message: at most 64 bytes.
@@ -49,25 +49,30 @@ pub(super) struct SlotHead {
     pub(super) time_ns: u64,
     pub(super) meta: Meta,
     pub(super) shape: Vec<u64>,
-    pub(super) payload_bytes: u64,
+}
+
+/// Writes the head of a message that was sent at a time. The shape is that of a channel of varying
+/// shapes.
+pub(super) fn write(
+    (words, slot): (&ChannelWords, u32),
+    time_ns: u64,
+    meta: &Meta,
+    shape: &[u64],
+    payload_bytes: u64,
+) {
+    let put = |index, value| words.slot_head(slot, index).store(value, Relaxed);
+    put(TIME, time_ns);
+    put(SIZES, meta.len as u64 | (shape.len() as u64) << 32);
+    put(PAYLOAD_BYTES, payload_bytes);
+    for (dim, count) in shape.iter().enumerate().take(SLOT_NDIM) {
+        put(SHAPE + dim, *count);
+    }
+    for (index, eight) in meta.bytes.chunks_exact(8).enumerate().take(meta.len.div_ceil(8)) {
+        put(META + index, eight.try_into().map_or(0, u64::from_le_bytes)); // always 8
+    }
 }
 
 impl SlotHead {
-    pub(super) fn write(&self, words: &ChannelWords, slot: u32) {
-        let put = |index, value| words.slot_head(slot, index).store(value, Relaxed);
-        put(TIME, self.time_ns);
-        put(SIZES, self.meta.len as u64 | (self.shape.len() as u64) << 32);
-        for (dim, count) in self.shape.iter().enumerate().take(SLOT_NDIM) {
-            put(SHAPE + dim, *count);
-        }
-        put(PAYLOAD_BYTES, self.payload_bytes);
-        for (index, eight) in self.meta.bytes.chunks_exact(8).enumerate() {
-            if 8 * index < self.meta.len {
-                put(META + index, eight.try_into().map_or(0, u64::from_le_bytes)); // always 8
-            }
-        }
-    }
-
     /// Reads a head that another process wrote.
     pub(super) fn read(words: &ChannelWords, slot: u32) -> Self {
         Self::of(|index| words.slot_head(slot, index).load(Relaxed))
@@ -86,7 +91,6 @@ impl SlotHead {
             time_ns: get(TIME),
             meta: Meta { bytes, len },
             shape: (0..ndim).map(|dim| get(SHAPE + dim)).collect(),
-            payload_bytes: get(PAYLOAD_BYTES),
         }
     }
 }

@@ -11,8 +11,8 @@ use std::io;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use crate::control::Ordering::{Acquire, SeqCst};
-use crate::control::{ControlWord, fence};
+use crate::control::Ordering::Acquire;
+use crate::control::{ControlWord, fence_after_rmw};
 use crate::error::{Error, Result};
 use crate::sys;
 
@@ -50,7 +50,7 @@ pub(super) trait SleepWord {
 impl SleepWord for ControlWord {
     fn announce(&self) -> Result<u32> {
         self.set(SLEEPS);
-        fence(SeqCst); // C4
+        fence_after_rmw(); // C4
         Ok(self.load(Acquire) as u32)
     }
 

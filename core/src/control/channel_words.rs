@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 
 use super::word::{ControlWord, Entry};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET,
-    HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, ChannelMode, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET,
+    FREED_OFFSET, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
 
 /// The words of one mapped channel.
@@ -15,6 +15,8 @@ use crate::format::{
 pub(crate) struct ChannelWords {
     header: NonNull<u8>,
     layout: ChannelLayout,
+    /// From the start of the header.
+    data_offset: usize,
 }
 
 // SAFETY: the value must be usable in another thread; it points to memory of the whole process,
@@ -26,9 +28,13 @@ unsafe impl Sync for ChannelWords {}
 
 impl ChannelWords {
     /// `header` is the 8-aligned start of a mapped header, which stays mapped while this value is
-    /// used, and in which the parts of `layout` lie.
-    pub(crate) unsafe fn new(header: NonNull<u8>, layout: ChannelLayout) -> Self {
-        Self { header, layout }
+    /// used, and in which the parts of `layout` lie. The data begin at `data_offset`.
+    pub(crate) unsafe fn new(
+        header: NonNull<u8>,
+        layout: ChannelLayout,
+        data_offset: usize,
+    ) -> Self {
+        Self { header, layout, data_offset }
     }
 
     pub(crate) fn layout(&self) -> &ChannelLayout {
@@ -92,6 +98,29 @@ impl ChannelWords {
         debug_assert!(index < SLOT_HEAD_BYTES as usize / 8);
         let slot = slot.min(self.layout.slots - 1);
         self.word((self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize + 8 * index)
+    }
+
+    /// Makes the processor load a slot's head and the start of its payload at the same time, before
+    /// they are needed one after the other. The slot's number is below that of the slots.
+    pub(crate) fn prefetch(&self, slot: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+            let address = |offset| self.header.as_ptr().wrapping_add(offset).cast_const().cast();
+            let head = address((self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize);
+            let payload =
+                address(self.data_offset + slot as usize * self.layout.slot_bytes as usize);
+            // SAFETY: a prefetch does nothing that a program can see, and fails for no address.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(payload) };
+            match self.layout.mode {
+                // SAFETY: a prefetch fails for no address. A receiver writes this word next.
+                ChannelMode::Queue => unsafe { _mm_prefetch::<_MM_HINT_ET0>(head) },
+                // SAFETY: a prefetch does nothing that a program can see, and never fails.
+                ChannelMode::Broadcast => unsafe { _mm_prefetch::<_MM_HINT_T0>(head) },
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = slot;
     }
 
     /// The offset of an end. Its number may have been read from memory that others write.

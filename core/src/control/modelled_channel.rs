@@ -47,7 +47,7 @@ impl ChannelWords {
     /// # Safety
     /// None: this body touches no mapped memory.
     #[allow(unsafe_code)] // it has the signature of the mapped body
-    pub(crate) unsafe fn new(_header: NonNull<u8>, layout: ChannelLayout) -> Self {
+    pub(crate) unsafe fn new(_header: NonNull<u8>, layout: ChannelLayout, _data: usize) -> Self {
         Self::modelled(layout)
     }
 
@@ -90,6 +90,8 @@ impl ChannelWords {
     pub(crate) fn slot_head(&self, slot: u32, index: usize) -> &ControlWord {
         &self.0.slots[slot as usize][index]
     }
+
+    pub(crate) fn prefetch(&self, _slot: u32) {}
 
     pub(crate) fn entry(&self, end: u32) -> &Entry {
         &self.0.ends[end as usize].entry

@@ -75,6 +75,17 @@ impl ControlWord {
     }
 }
 
+/// The fence between `replace`, `set`, `clear` or `add` and a load that follows. On x86-64 their
+/// instructions are such fences, and the compiler moves no load before them, because they acquire.
+/// A fence of its own would take as long as three of them.
+#[cfg_attr(loom, track_caller)]
+pub(crate) fn fence_after_rmw() {
+    #[cfg(any(loom, not(target_arch = "x86_64")))]
+    super::fence(Ordering::SeqCst);
+    #[cfg(all(not(loom), target_arch = "x86_64"))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
 /// The time during which a store to shared memory is made. With the cfg `shmarray_steps` the
 /// store is announced before and after, so that `tests/crashes` can kill a process there; a store
 /// without an announcement fails that test.

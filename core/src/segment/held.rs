@@ -123,10 +123,11 @@ impl Segment {
     #[allow(unsafe_code)]
     pub(crate) fn channel_words(&self) -> Option<ChannelWords> {
         let layout = self.mapped.header.channel?;
+        let data_offset = self.mapped.header.header_bytes as usize;
         // SAFETY: the header is mapped and aligned, because a mapping starts at a page and lives as
         // long as `self`; `Header::of_channel` placed the parts in it, or `Header::read` checked
         // that they lie there.
-        Some(unsafe { ChannelWords::new(self.mapped.mapping.header(), layout) })
+        Some(unsafe { ChannelWords::new(self.mapped.mapping.header(), layout, data_offset) })
     }
 
     /// Refuses the segment of a channel, whose slots no handle and no name leads to.

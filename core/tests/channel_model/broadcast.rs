@@ -34,7 +34,6 @@ enum At {
     LoadOldest(i8),
     LoadWord(i8, u8),
     LoadNumber(i8, u8, Word),
-    HelpOldest(u8, Word),
     LoadCursor(i8, u8, Word, u8),
     Drop(i8, u8, Word),
     AdvanceHead(i8),
@@ -51,7 +50,6 @@ enum At {
     Skip(i8),
     ReceiveWord(u8),
     ReceiveNumber(u8, Word),
-    Help(u8, Word),
     Pin(u8, Word),
     LookAgain(u8, Word),
     UnpinMissed(u8),
@@ -234,21 +232,18 @@ impl Broadcast {
             At::LoadNumber(head, slot, word) => {
                 let is_it = self.ring.slots[slot as usize].number == head;
                 match word.state {
-                    State::Publishing if is_it => At::HelpOldest(slot, word),
-                    State::Queued if is_it && self.blocks() => At::LoadCursor(head, slot, word, 0),
-                    State::Queued if is_it && self.is(Protocol::PinsFirst) => {
+                    State::Numbered if is_it && self.blocks() => {
+                        At::LoadCursor(head, slot, word, 0)
+                    }
+                    State::Numbered if is_it && self.is(Protocol::PinsFirst) => {
                         match (0..ENDS as u8).any(|end| self.is_pinned(end, slot)) {
                             true => At::Loan(0),
                             false => At::Drop(head, slot, word),
                         }
                     }
-                    State::Queued if is_it => At::Drop(head, slot, word),
+                    State::Numbered if is_it => At::Drop(head, slot, word),
                     _ => At::AdvanceHead(head),
                 }
-            }
-            At::HelpOldest(slot, word) => {
-                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
-                At::LoadHead
             }
             At::LoadCursor(head, slot, word, end) => {
                 let is_behind = self.receives(end) && self.cursors[end as usize] <= head;
@@ -366,18 +361,13 @@ impl Broadcast {
             At::ReceiveNumber(slot, word) => {
                 let is_it = self.ring.slots[slot as usize].number == cursor;
                 match word.state {
-                    State::Publishing if is_it => At::Help(slot, word),
-                    State::Queued if is_it && self.is(Protocol::CursorFirst) => {
+                    State::Numbered if is_it && self.is(Protocol::CursorFirst) => {
                         me.loan.word = word;
                         At::AdvanceCursor(slot)
                     }
-                    State::Queued if is_it => At::Pin(slot, word),
+                    State::Numbered if is_it => At::Pin(slot, word),
                     _ => At::Skip(cursor + 1),
                 }
-            }
-            At::Help(slot, word) => {
-                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
-                At::Receive
             }
             _ => return None,
         })

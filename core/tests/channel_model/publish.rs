@@ -1,6 +1,6 @@
 //! The steps by which a sender publishes a slot that it has on loan.
 
-use crate::ring::{NOBODY, Ring, RingWord, State, Word};
+use crate::ring::{Ring, RingWord, State, Word};
 
 /// The next step, with what was loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -9,10 +9,9 @@ pub(crate) enum Publish {
     LoadRing(i8),
     HelpTail(i8),
     WriteNumber(i8, RingWord),
-    SetPublishing(i8, RingWord),
+    SetNumbered(i8, RingWord),
     Store(i8, RingWord),
     LateNumber(i8),
-    SetQueued(i8),
     AdvanceTail(i8),
 }
 
@@ -54,7 +53,7 @@ impl Publish {
             Self::LoadRing(tail) => match ring.word_of(tail) {
                 word if word.number == tail => Self::HelpTail(tail),
                 word if word.number > tail => Self::LoadTail,
-                word if weaker.number_last => Self::SetPublishing(tail, word),
+                word if weaker.number_last => Self::SetNumbered(tail, word),
                 word => Self::WriteNumber(tail, word),
             },
             Self::HelpTail(tail) => {
@@ -63,19 +62,20 @@ impl Publish {
             }
             Self::WriteNumber(tail, word) => {
                 ring.slots[slot].number = tail;
-                Self::SetPublishing(tail, word)
+                Self::SetNumbered(tail, word)
             }
-            Self::SetPublishing(tail, word) => {
-                let publishing = loan.word.to(State::Publishing, loan.word.end);
-                if loan.word != publishing && !ring.replace(loan.slot, loan.word, publishing) {
+            Self::SetNumbered(tail, word) => {
+                let numbered = loan.word.to(State::Numbered, loan.word.end);
+                if loan.word != numbered && ring.slots[slot].word != loan.word {
                     return Outcome::LoanLost;
                 }
-                loan.word = publishing;
+                ring.slots[slot].word = numbered;
+                loan.word = numbered;
                 Self::Store(tail, word)
             }
             Self::Store(tail, word) => {
                 let to = RingWord { number: tail, slot: loan.slot };
-                let after = if weaker.number_last { Self::LateNumber } else { Self::SetQueued };
+                let after = if weaker.number_last { Self::LateNumber } else { Self::AdvanceTail };
                 match ring.replace_ring_word(tail, word, to) {
                     true => return Outcome::Published(tail, after(tail)),
                     false => Self::LoadTail,
@@ -83,10 +83,6 @@ impl Publish {
             }
             Self::LateNumber(tail) => {
                 ring.slots[slot].number = tail;
-                Self::SetQueued(tail)
-            }
-            Self::SetQueued(tail) => {
-                ring.replace(loan.slot, loan.word, loan.word.to(State::Queued, NOBODY));
                 Self::AdvanceTail(tail)
             }
             Self::AdvanceTail(tail) => {

@@ -17,8 +17,6 @@ enum Protocol {
     NumberLast,
     /// A receiver does not compare the number in the slot.
     AnyNumber,
-    /// A receiver takes a PUBLISHING slot for one that was taken.
-    HelpsNobody,
     /// The entry of a dead end is freed before its slots.
     EntryFirst,
     /// A sender does not publish by the ring's word, but counts the tail up first.
@@ -39,7 +37,6 @@ enum At {
     LoadRingWord(i8),
     LoadWord(i8, u8),
     LoadNumber(i8, u8, Word),
-    Help(i8, u8, Word),
     Take(i8, u8, Word),
     AdvanceHead(i8, bool),
     Read,
@@ -51,7 +48,6 @@ enum At {
     LoadDeadNumber(u8, u8, u8, Word),
     LoadDeadRing(u8, u8, u8, Word, i8),
     FreeSlot(u8, u8, u8, Word),
-    CompleteSlot(u8, u8, u8, Word),
     ClearEntry(u8, u8),
     Done,
     Dead,
@@ -259,17 +255,10 @@ impl Queue {
             At::LoadNumber(head, slot, word) => {
                 let number = self.ring.slots[slot as usize].number;
                 let is_it = number == head || self.is(Protocol::AnyNumber);
-                match word.state {
-                    State::Publishing if is_it && !self.is(Protocol::HelpsNobody) => {
-                        At::Help(head, slot, word)
-                    }
-                    State::Queued if is_it => At::Take(head, slot, word),
-                    _ => At::AdvanceHead(head, false),
+                match is_it && word.state == State::Numbered {
+                    true => At::Take(head, slot, word),
+                    false => At::AdvanceHead(head, false),
                 }
-            }
-            At::Help(_, slot, word) => {
-                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
-                At::LoadHead
             }
             At::Take(head, slot, word) => {
                 let held = word.to(State::Held, me.end);
@@ -348,7 +337,7 @@ impl Queue {
                 let trusts = self.is(Protocol::TrustsTheWord) || self.is(Protocol::EntryFirst);
                 match word.state {
                     _ if self.ring.owners[end as usize] != owner && !trusts => At::Find,
-                    State::Publishing => At::LoadDeadNumber(end, owner, slot, word),
+                    State::Numbered => At::LoadDeadNumber(end, owner, slot, word),
                     _ => At::FreeSlot(end, owner, slot, word),
                 }
             }
@@ -360,7 +349,7 @@ impl Queue {
                     && self.ring.word_of(number) == (RingWord { number, slot })
                     && !self.is(Protocol::IgnoresTheRing);
                 match is_published {
-                    true => At::CompleteSlot(end, owner, slot, word),
+                    true => self.after(end, owner, slot),
                     false => At::FreeSlot(end, owner, slot, word),
                 }
             }
@@ -368,11 +357,6 @@ impl Queue {
                 let next = self.after(end, owner, slot);
                 let free = self.next_life(word, State::Free, NOBODY);
                 self.ring.replace(slot, word, free);
-                next
-            }
-            At::CompleteSlot(end, owner, slot, word) => {
-                let next = self.after(end, owner, slot);
-                self.ring.replace(slot, word, word.to(State::Queued, NOBODY));
                 next
             }
             _ => return None,
@@ -463,7 +447,6 @@ fn a_weaker_queue_is_caught() {
     must_be_caught("no look into the ring", two_senders(Protocol::IgnoresTheRing, 1));
     must_be_caught("the number last", two_senders(Protocol::NumberLast, 0));
     must_be_caught("any number", two_receivers(Protocol::AnyNumber, 0));
-    must_be_caught("helps nobody", two_senders(Protocol::HelpsNobody, 0));
     must_be_caught("the entry first", two_recoveries(Protocol::EntryFirst));
     must_be_caught("the tail first", two_senders(Protocol::TailFirst, 1));
 }

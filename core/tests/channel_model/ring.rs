@@ -6,15 +6,14 @@ pub(crate) const RING: usize = 2;
 const _: () = assert!(RING >= SLOTS);
 /// The most ends.
 pub(crate) const ENDS: usize = 3;
-/// No end: of a slot that is free or queued.
+/// No end: of a slot that is free or dropped.
 pub(crate) const NOBODY: u8 = 9;
 
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum State {
     Free,
     Loaned,
-    Publishing,
-    Queued,
+    Numbered,
     Held,
     Dropped,
 }
@@ -97,15 +96,12 @@ impl Ring {
         is_same
     }
 
+    /// Makes the tail the one after `from`, whatever it is: a late process sets it back.
     pub(crate) fn advance_tail(&mut self, from: i8) {
-        if self.tail == from {
-            self.tail = from + 1;
-        }
+        self.tail = from + 1;
     }
 
     pub(crate) fn advance_head(&mut self, from: i8) {
-        if self.head == from {
-            self.head = from + 1;
-        }
+        self.head = from + 1;
     }
 }

@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::intern;
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 
 use crate::dtypes;
 use crate::lease;
@@ -15,6 +15,28 @@ use crate::lease;
 /// the mutex.
 pub(super) struct SlotArrays {
     made: Mutex<Vec<Option<Py<PyAny>>>>,
+}
+
+/// Makes an ndarray read-only: its slot has gone back.
+pub(super) fn make_readonly(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    static SETFLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    method_of_ndarray(array.py(), &SETFLAGS, "setflags")?.call1((array, false)).map(drop)
+}
+
+fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static VIEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    method_of_ndarray(array.py(), &VIEW, "view")?.call1((array,))
+}
+
+/// Returns a method of ndarrays, to be called with an ndarray. This takes less time than to look it
+/// up in each.
+fn method_of_ndarray<'py>(
+    py: Python<'py>,
+    known: &'static PyOnceLock<Py<PyAny>>,
+    name: &str,
+) -> PyResult<&'py Bound<'py, PyAny>> {
+    let method = || py.import("numpy")?.getattr("ndarray")?.getattr(name).map(Bound::unbind);
+    known.get_or_try_init(py, method).map(|method| method.bind(py))
 }
 
 impl SlotArrays {
@@ -36,11 +58,11 @@ impl SlotArrays {
             made.get(slot as usize)?.as_ref().map(|known| known.bind(py).clone())
         });
         if let Some(known) = known {
-            return known.call_method0(intern!(py, "view"));
+            return view_of(&known);
         }
         let made = lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array.without_slot())?;
         match slot.is_some_and(|slot| self.keep(slot, &made)) {
-            true => made.call_method0(intern!(py, "view")),
+            true => view_of(&made),
             false => Ok(made),
         }
     }

@@ -10,12 +10,12 @@ const SOURCE: &str = include_str!("../../ring.rs");
 /// scenarios need, mostly because a fence or another operation nearby does the same.
 const NEEDED: &[Needed] = &[
     (
-        "fence(SeqCst); // C5: the futex word is loaded afterwards",
+        "fence_after_rmw(); // C5: the futex word is loaded afterwards",
         Loss::Fence,
         "a_receiver_that_goes_to_sleep_sees_the_message_or_is_seen",
     ),
     (
-        "fence(SeqCst); // C5: the futex word is loaded afterwards, of a slot",
+        "fence_after_rmw(); // C5: the futex word is loaded afterwards, of a slot",
         Loss::Fence,
         "a_sender_that_goes_to_sleep_sees_the_slot_or_is_seen",
     ),
@@ -41,9 +41,9 @@ const NEEDED: &[Needed] = &[
         "one_of_two_receivers_takes_a_message",
     ),
     ("self.words.pins(end, slot).clear(pin(slot));", Loss::Release, "a_pinned_slot_is_not_written"),
-    ("fence(SeqCst); // C2", Loss::Fence, "a_pinned_slot_is_not_written"),
+    ("fence_after_rmw(); // C2", Loss::Fence, "a_pinned_slot_is_not_written"),
     (
-        "fence(SeqCst); // C1: the pins are loaded afterwards",
+        "fence_after_rmw(); // C1: the pins are loaded afterwards",
         Loss::Fence,
         "a_pinned_slot_is_not_written",
     ),

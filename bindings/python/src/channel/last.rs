@@ -1,0 +1,37 @@
+//! What is known of the message that was received last.
+
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+/// What is known of the message that was received last.
+#[pyclass(frozen, get_all, module = "shmarray._core", name = "LastMessage")]
+pub(crate) struct Last {
+    sequence: u64,
+    time_ns: u64,
+    meta: Py<PyBytes>,
+    missed: u64,
+}
+
+/// The same before somebody asks for it.
+#[derive(Clone, Copy)]
+pub(super) struct Facts {
+    sequence: u64,
+    time_ns: u64,
+    meta: [u8; shmarray::MAX_META_BYTES],
+    meta_bytes: usize,
+    missed: u64,
+}
+
+impl Facts {
+    pub(super) fn of(view: &shmarray::View) -> Self {
+        let (mut meta, meta_bytes) = ([0; shmarray::MAX_META_BYTES], view.meta().len());
+        meta[..meta_bytes].copy_from_slice(view.meta());
+        let (sequence, time_ns, missed) = (view.sequence(), view.time_ns(), view.missed());
+        Self { sequence, time_ns, meta, meta_bytes, missed }
+    }
+
+    pub(super) fn to_last(self, py: Python<'_>) -> Last {
+        let meta = PyBytes::new(py, &self.meta[..self.meta_bytes]).unbind();
+        Last { sequence: self.sequence, time_ns: self.time_ns, meta, missed: self.missed }
+    }
+}
