@@ -20,8 +20,7 @@ use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, ChannelMode, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET,
-    Payload, TAIL_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload,
 };
 use crate::name::ArrayName;
 use crate::shape::{Layout, Order};
@@ -100,20 +99,8 @@ impl Follower {
             event: Mutex::new(None),
             making_event: Mutex::new(()),
         };
-        follower.next.store(follower.newest()?, atomic::Ordering::Relaxed);
+        follower.next.store(follower.reader.next_number()?, atomic::Ordering::Relaxed);
         Ok(follower)
-    }
-
-    /// Returns the number of the next message.
-    fn newest(&self) -> Result<u64> {
-        let tail = self.reader.field(TAIL_OFFSET)?;
-        // More than the words of the ring are not ahead of it, whatever its owner wrote.
-        for next in (0..=u64::from(self.reader.layout.ring_words)).map(|on| tail.wrapping_add(on)) {
-            if look::number(self.reader.ring(next)?) < next {
-                return Ok(next);
-            }
-        }
-        Ok(tail)
     }
 
     /// Returns the dtype and the shape of a message, and the layout.
@@ -241,10 +228,7 @@ impl Follower {
                 )));
             }
             // What is older than a whole ring has gone.
-            let tail = self.reader.field(TAIL_OFFSET)?;
-            let oldest = tail.saturating_sub(ring_words);
-            let oldest = oldest.max(self.reader.field(HEAD_OFFSET)?.min(number + 1));
-            let next = oldest.max(number + 1);
+            let next = (number + 1).max((look::number(ring) + 1).saturating_sub(ring_words));
             if self.goes_on(number, next) {
                 self.missed.fetch_add(next - number, atomic::Ordering::Relaxed);
             }

@@ -1,8 +1,10 @@
 //! A channel as a process sees it that may only read it: copies of its words and messages.
 
+use super::ring::look;
 use crate::error::{Error, Result};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, Header, PAGE_BYTES, SLOT_HEAD_BYTES,
+    CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, Header, PAGE_BYTES,
+    SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
 use crate::name::ArrayName;
 use crate::sys::{Directory, ForeignFile};
@@ -45,6 +47,20 @@ impl Reader {
     pub(super) fn ring(&self, number: u64) -> Result<u64> {
         let index = number % u64::from(self.layout.ring_words);
         self.word(u64::from(self.layout.ring_offset) + 8 * index)
+    }
+
+    /// Returns the number of the next message.
+    pub(super) fn next_number(&self) -> Result<u64> {
+        let mut next = self.field(TAIL_OFFSET)?;
+        // The first step passes all but the messages of a ring, unless others publish meanwhile or
+        // their owner writes nonsense.
+        for _ in 0..=self.layout.ring_words {
+            match look::number(self.ring(next)?) {
+                found if found < next => break,
+                found => next = found.wrapping_add(1),
+            }
+        }
+        Ok(next)
     }
 
     /// Reads the head of a slot, as words.

@@ -6,7 +6,7 @@ use super::ring::look::{self, SlotUse};
 use super::slot::SlotHead;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::format::{ChannelMode, DROPPED_OFFSET, TAIL_OFFSET, WhenFull};
+use crate::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
 use crate::sys::{self, Directory, Liveness};
 
 /// A channel at one moment. Its numbers were read one after the other.
@@ -70,7 +70,7 @@ impl ChannelStats {
         sys::refuse_orphan()?;
         let directory = Directory::current();
         let reader = Reader::open(&directory, &name.parse()?)?;
-        let (layout, tail) = (reader.layout, reader.field(TAIL_OFFSET)?);
+        let (layout, next) = (reader.layout, reader.next_number()?);
         let (mut loaned, mut queued, mut held, mut newest_ns) = (0, 0, 0, 0);
         for slot in 0..layout.slots {
             let head = reader.slot_head(slot)?;
@@ -99,7 +99,7 @@ impl ChannelStats {
                 receives,
                 count: words[9],
                 missed: words[10],
-                behind: if is_broadcast && receives { tail.saturating_sub(words[8]) } else { 0 },
+                behind: if is_broadcast && receives { next.saturating_sub(words[8]) } else { 0 },
                 latency_ns: words[11],
             }
         });
@@ -112,7 +112,7 @@ impl ChannelStats {
             loaned,
             queued,
             held,
-            sent: tail.saturating_sub(u64::from(layout.ring_words)),
+            sent: next.saturating_sub(u64::from(layout.ring_words)),
             dropped: reader.field(DROPPED_OFFSET)?,
             newest_ns,
             ends: ends.collect(),

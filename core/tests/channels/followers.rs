@@ -20,7 +20,7 @@ fn broadcast(slots: u32) -> ChannelOptions {
 }
 
 /// Runs a scenario of root, whose directory all users share.
-fn as_root(test: &str, body: impl FnOnce()) {
+pub(crate) fn as_root(test: &str, body: impl FnOnce()) {
     scenario(test, || {
         if is_root_or_skips(test) {
             fs::set_permissions(directory(), fs::Permissions::from_mode(0o1777)).unwrap();
@@ -82,7 +82,7 @@ fn peer() {
     });
 }
 
-fn follower() -> Peer {
+pub(crate) fn follower() -> Peer {
     let mut peer = Peer::start("followers::peer");
     assert_eq!(peer.ask("open"), "opened");
     peer

@@ -16,6 +16,7 @@ mod followers;
 mod forks;
 mod golden;
 mod handles;
+mod late_stores;
 mod names;
 mod queues;
 mod refusals;
