@@ -110,14 +110,18 @@ class Loan:
     """A slot that is filled in a ``with``, and published at its end."""
 
     def __enter__(self) -> NDArray[Any]: ...
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(
+        self, error: object = None, _value: object = None, _traceback: object = None, /
+    ) -> None: ...
 
 @final
 class Delivery:
     """A message that is looked at in a ``with``, and given back at its end."""
 
     def __enter__(self) -> NDArray[Any]: ...
-    def __exit__(self, *error: object) -> None: ...
+    def __exit__(
+        self, _error: object = None, _value: object = None, _traceback: object = None, /
+    ) -> None: ...
 
 @final
 class Messages:
