@@ -11,6 +11,8 @@
 //! * broadcast: a receiver has each message with a number from its join on, in order, or counts it
 //!   as missed; where a full channel blocks, it misses none;
 //! * nobody sleeps beside a message once the senders are done;
+//! * the stream ends for a receiver when the last sender has left or died, and not before, and a
+//!   sender that had left before the receiver joined ends nothing;
 //! * when the processes have ended, died and been recovered, a new receiver finds every message
 //!   that was published and not taken, and all slots come back.
 //!
@@ -20,6 +22,7 @@
 #![allow(missing_docs)]
 
 mod broadcast;
+mod ending;
 mod publish;
 mod queue;
 mod ring;
