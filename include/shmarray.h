@@ -669,7 +669,8 @@ SHMA_API void shma_message_close(shma_message *message);
 /* ---- Channels -------------------------------------------------------------------------------- */
 
 /**
- * A channel: a bounded queue of arrays, which any process opens by its name. Only on Linux.
+ * A channel: a bounded queue of arrays, which any process opens by its name or its handle. Only on
+ * Linux.
  *
  * Several threads may use one. Close it with shma_channel_close.
  */
@@ -770,11 +771,26 @@ shma_status shma_channel_create_by_handle(const char *name,
  * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
-shma_status shma_channel_open(const char *name,
+shma_status shma_channel_open(const char *handle_or_name,
                               int32_t receives,
                               int64_t timeout_ns,
                               shma_channel **channel_out,
                               shma_error *error);
+
+/**
+ * Writes the channel's handle to text: one line of UTF-8 by which any process on this machine can
+ * open it. The handle does not hold the channel: some process must have it open until another has
+ * opened it.
+ *
+ * text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
+ * SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small.
+ */
+SHMA_API
+shma_status shma_channel_handle(const shma_channel *channel,
+                                char *text,
+                                size_t text_bytes,
+                                size_t *needed_bytes_out,
+                                shma_error *error);
 
 /**
  * Returns the dtype of the messages; SHMA_UINT8 if they are handles, SHMA_OPAQUE if C has no type

@@ -156,6 +156,18 @@ def pair(maker, user, dtype, layout, user_has, tally):
     maker.ask("close")
 
 
+def channel_pair(maker, user, dtype, tally):
+    """Hands a channel from maker to user by its handle and by its name; user receives a message."""
+    for way in ("handle", "name"):
+        what = f"{maker.name} to {user.name}, a channel of {dtype} by its {way}"
+        name = f"{maker.name}-{user.name}-{dtype[1:]}-{way}"
+        made = maker.ask(f"publish {name} {dtype}")
+        if tally.check(what, made, lambda answer: answer.startswith("ok {")):
+            address = made[3:] if way == "handle" else name
+            tally.check(what, user.ask(f"receive {address}"), f"ok 24 {dtype}")
+        maker.ask("close")
+
+
 def run_pairs(drivers, tally):
     """Returns the table: how many checks passed for each ordered pair."""
     has = {name: driver.ask("dtypes").split()[1:] for name, driver in drivers.items()}
@@ -172,6 +184,8 @@ def run_pairs(drivers, tally):
                     tally.skip(f"{dtype} made by Numo: {reason}")
                 continue
             pair(drivers[maker], other, dtype, layout, dtype in has[user], tally)
+            if layout == "c" and dtype in has[user]:
+                channel_pair(drivers[maker], other, dtype, tally)
         table[maker, user] = (tally.passed - before, len(tally.failed) - failed)
     return table
 

@@ -188,6 +188,8 @@ FUNCTION(shma_channel_create_by_handle, int32_t, const char *, const shma_channe
 FUNCTION(shma_channel_dtype, int32_t, const shma_channel *);
 FUNCTION(shma_channel_end, void, const shma_channel *);
 FUNCTION(shma_channel_fd, int32_t, const shma_channel *, int *, shma_error *);
+FUNCTION(shma_channel_handle, int32_t, const shma_channel *, char *, size_t, size_t *,
+    shma_error *);
 FUNCTION(shma_channel_has_handles, int32_t, const shma_channel *);
 FUNCTION(shma_channel_is_ready, int32_t, const shma_channel *, int32_t *, shma_error *);
 FUNCTION(shma_channel_loan, int32_t, const shma_channel *, size_t, const int64_t *, int64_t,

@@ -17,7 +17,7 @@ use std::ffi::{c_char, c_int};
 
 use shmarray::{ChannelMode, WhenFull};
 
-use crate::arguments::{Object, invalid, needed, produce, put, shape as shape_of, text};
+use crate::arguments::{Object, invalid, needed, produce, put, put_text, shape as shape_of, text};
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{
     Failure, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
@@ -27,7 +27,8 @@ use crate::options::{Growing, copied, read_options, shma_options};
 
 use backend::Channel;
 
-/// A channel: a bounded queue of arrays, which any process opens by its name. Only on Linux.
+/// A channel: a bounded queue of arrays, which any process opens by its name or its handle. Only on
+/// Linux.
 ///
 /// Several threads may use one. Close it with shma_channel_close.
 pub struct shma_channel {
@@ -220,7 +221,7 @@ pub unsafe extern "C" fn shma_channel_create_by_handle(
 #[must_use]
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn shma_channel_open(
-    name: *const c_char,
+    handle_or_name: *const c_char,
     receives: i32,
     timeout_ns: i64,
     channel_out: *mut *mut shma_channel,
@@ -229,19 +230,44 @@ pub unsafe extern "C" fn shma_channel_open(
     guard_outcome(error, || {
         backend::check()?;
         // SAFETY: `text` needs a text: P2 of the crate, which the C caller guarantees.
-        let name = unsafe { text("name", name) }?;
+        let handle_or_name = unsafe { text("handle_or_name", handle_or_name) }?;
         if channel_out.is_null() {
             return Err(Failure::Null("channel_out"));
         }
         let opened = match timeout_ns {
-            0 => Some(Channel::open(name, receives != 0)?),
-            _ => Channel::open_within(name, receives != 0, timeout_of(timeout_ns))?,
+            0 => Some(Channel::open(handle_or_name, receives != 0)?),
+            _ => Channel::open_within(handle_or_name, receives != 0, timeout_of(timeout_ns))?,
         };
         let Some(channel) = opened else { return Ok(SHMA_TIMED_OUT) };
         // SAFETY: `put` needs an output that is valid for a write: `channel_out` is not NULL
         // (checked above), so P4 of the crate applies.
         unsafe { put(channel_out, shma_channel::new(channel)) };
         Ok(SHMA_OK)
+    })
+}
+
+/// Writes the channel's handle to text: one line of UTF-8 by which any process on this machine can
+/// open it. The handle does not hold the channel: some process must have it open until another has
+/// opened it.
+///
+/// text, text_bytes and needed_bytes_out are as in shma_array_handle. Fails with
+/// SHMA_ERROR_TEXT_TOO_SHORT if text_bytes is too small.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_channel_handle(
+    channel: Option<&shma_channel>,
+    text: *mut c_char,
+    text_bytes: usize,
+    needed_bytes_out: *mut usize,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard(error, || {
+        let handle = needed("channel", channel)?.channel.handle();
+        // SAFETY: `put_text` needs a buffer of `text_bytes` and an output that are NULL or valid
+        // for writes: P3 and P4 of the crate, which the C caller guarantees.
+        unsafe { put_text(&handle, text, text_bytes, needed_bytes_out) }
     })
 }
 

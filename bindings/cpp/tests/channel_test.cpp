@@ -197,4 +197,22 @@ TEST_CASE("what_does_not_fit_is_refused") {
     CHECK_THROWS_AS(array<int>::attach("numbers"), shmarray::invalid_argument);
 }
 
+TEST_CASE("a_channel_is_handed_over_by_its_handle") {
+    const LeavesNothing leaves_nothing;
+    auto frames = channel<float, 2>::create("frames", {4, 3});
+    const std::string handle = frames.handle();
+    auto other = channel<const float, 2>::open(handle);
+    CHECK(other.handle() == handle);
+    frames.loan()->publish("by handle");
+    auto message = other.receive();
+    REQUIRE(message);
+    CHECK(message->meta() == "by handle");
+    CHECK_THROWS_AS((channel<int, 2>::open(handle)), shmarray::dtype_mismatch);
+    CHECK_THROWS_AS(array<float>::attach(handle), shmarray::invalid_argument);
+    const auto small = array<float>::create({3});
+    CHECK_THROWS_AS(channel<float>::open(small.handle()), shmarray::invalid_handle);
+    frames.close();
+    CHECK_FALSE(frames.try_handle());
+}
+
 } // namespace

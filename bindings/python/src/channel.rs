@@ -8,6 +8,7 @@ mod last;
 mod options;
 mod slot_arrays;
 
+use std::borrow::Cow;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -22,9 +23,11 @@ use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 use crate::dimensions;
 use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
+use crate::handles::Handle;
 use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::message::wait_in_steps;
+use crate::text_of;
 
 use last::Facts;
 pub(crate) use last::Last;
@@ -57,15 +60,15 @@ impl Channel {
         }
     }
 
-    fn open(py: Python<'_>, name: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
+    fn open(py: Python<'_>, address: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
         let channel = match timeout {
-            Some(0.0) => Some(shmarray::Channel::open(name, receives).map_err(to_py)?),
+            Some(0.0) => Some(shmarray::Channel::open(address, receives).map_err(to_py)?),
             _ => wait_in_steps(py, timeout, |left| {
-                shmarray::Channel::open_within(name, receives, left)
+                shmarray::Channel::open_within(address, receives, left)
             })?,
         };
         let Some(channel) = channel else {
-            let text = format!("there was no channel {name} in that time");
+            let text = format!("there was no channel {address} in that time");
             return Err(PyTimeoutError::new_err(text));
         };
         Ok(Self::new(channel, receives))
@@ -139,20 +142,32 @@ fn shape_of(shape: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Option<Vec<u64>>> 
     shape.map(|shape| dimensions(&shape)).transpose()
 }
 
+/// Returns the text by which a channel is opened.
+fn address_of<'a>(name: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
+    match name.cast::<Handle>() {
+        Ok(handle) => Ok(handle.get().descriptor().to_handle().into()),
+        Err(_) => Ok(text_of(name)?.into()),
+    }
+}
+
 #[pymethods]
 impl Channel {
-    /// Makes a channel, with options, or opens one. `shape` is None for a channel of handles.
+    /// Makes a channel, with options, or opens one, also by its handle. `shape` is None for a
+    /// channel of handles.
     #[new]
     fn of(
         py: Python<'_>,
-        name: &str,
+        name: &Bound<'_, PyAny>,
         shape: Option<Vec<Bound<'_, PyAny>>>,
         dtype: &Bound<'_, PyAny>,
         options: Option<Options>,
         receives: bool,
         timeout: Option<f64>,
     ) -> PyResult<Self> {
-        let Some(options) = options else { return Self::open(py, name, receives, timeout) };
+        let Some(options) = options else {
+            return Self::open(py, &address_of(name)?, receives, timeout);
+        };
+        let name: &str = name.extract()?;
         let options = options.to_core()?;
         let channel = match shape_of(shape)? {
             Some(shape) => {
@@ -277,6 +292,12 @@ impl Channel {
     #[getter]
     fn name(&self) -> &str {
         self.channel.name()
+    }
+
+    /// What any process opens the channel by, also if its name was removed.
+    #[getter]
+    fn handle(&self) -> Handle {
+        Handle::new(self.channel.descriptor())
     }
 
     #[getter]

@@ -52,6 +52,25 @@ class ChannelTest < SharedMemoryTest
                  [sends.name, sends.shape, sends.dtype, sends.slots, sends.mode, sends.follower?]
   end
 
+  def test_a_channel_is_handed_over_by_its_handle
+    channel = numbers
+    by_handle = Shmarray::Channel.open(channel.handle)
+    assert_equal ["numbers", channel.handle], [by_handle.name, by_handle.handle]
+    post(channel, 4)
+    assert_equal 4, received(by_handle)
+    Shmarray.unlink("numbers")
+    assert_raises(Errno::ENOENT) { other }
+    assert_equal "numbers", Shmarray::Channel.open(channel.handle, timeout: 1).name
+  end
+
+  def test_handles_that_are_no_channels_are_refused
+    array = Shmarray::Array.create(:int32, [3])
+    error = assert_raises(ArgumentError) { Shmarray::Channel.open(array.handle) }
+    assert_match "it is an array's, not a channel's", error.message
+    assert_raises(ArgumentError) { Shmarray::Array.attach(numbers.handle) }
+    assert_raises(TypeError) { Shmarray::Channel.open(array) }
+  end
+
   def test_a_loan_whose_block_raises_or_is_left_is_given_back
     channel = numbers(slots: 1)
     assert_raises(ZeroDivisionError) { channel.loan { 1 / 0 } }

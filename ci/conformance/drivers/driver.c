@@ -13,6 +13,7 @@ enum { LINE_BYTES = 1 << 17 };
 
 static char line[LINE_BYTES], text[LINE_BYTES];
 static shma_array *held;
+static shma_channel *published;
 static shma_error error;
 
 // The pattern's numbers are exact, normal and not zero in binary16, so nothing rounds.
@@ -173,14 +174,23 @@ static void say_handle(void) {
         printf("ok %s", text);
 }
 
+static shma_dtype dtype_of(const char *name) {
+    for (size_t row = 0; row < DTYPE_COUNT; row++)
+        if (strcmp(name, dtypes[row].text) == 0)
+            return dtypes[row].dtype;
+    return SHMA_OPAQUE;
+}
+
+static void fill(const shma_array *array) {
+    for (size_t k = 0; k < shma_array_size(array); k++)
+        store(shma_array_dtype(array), element(array, k), (int64_t)k);
+}
+
 static void create(char *rest) {
     char *layout = strchr(rest, ' ');
-    shma_dtype dtype = SHMA_OPAQUE;
     if (layout)
         *layout++ = 0;
-    for (size_t row = 0; row < DTYPE_COUNT; row++)
-        if (strcmp(rest, dtypes[row].text) == 0)
-            dtype = dtypes[row].dtype;
+    const shma_dtype dtype = dtype_of(rest);
     if (!layout || dtype == SHMA_OPAQUE) {
         refuse(SHMA_ERROR_INVALID_DTYPE, "C has no elements of that dtype");
         return;
@@ -190,8 +200,7 @@ static void create(char *rest) {
         say_error();
         return;
     }
-    for (size_t k = 0; k < shma_array_size(array); k++)
-        store(dtype, element(array, k), (int64_t)k);
+    fill(array);
     hold(array);
     say_handle();
 }
@@ -228,6 +237,44 @@ static void compare(void) {
     printf("ok %zu", size);
 }
 
+static void publish(char *rest) {
+    const int64_t shape[] = {2, 3, 4};
+    const char *name = strtok(rest, " "), *dtype = strtok(NULL, " ");
+    shma_loan *loan = NULL;
+    shma_channel_close(published);
+    published = NULL;
+    if (!dtype ||
+        shma_channel_create(name, dtype_of(dtype), 3, shape, NULL, NULL, &published, &error) ||
+        shma_channel_loan(published, 0, NULL, SHMA_NO_TIMEOUT, &loan, &error)) {
+        say_error();
+        return;
+    }
+    fill(shma_loan_array(loan));
+    if (shma_loan_publish(loan, dtype, strlen(dtype), NULL, &error) ||
+        shma_channel_handle(published, text, sizeof text, NULL, &error))
+        say_error();
+    else
+        printf("ok %s", text);
+}
+
+static void receive(const char *handle_or_name) {
+    shma_channel *channel = NULL;
+    shma_delivery *delivery = NULL;
+    if (shma_channel_open(handle_or_name, 1, 0, &channel, &error) ||
+        shma_channel_receive(channel, SHMA_NO_TIMEOUT, &delivery, &error)) {
+        say_error();
+    } else {
+        size_t bytes = 0;
+        const char *meta = shma_delivery_meta(delivery, &bytes);
+        hold(shma_array_retain(shma_delivery_array(delivery)));
+        compare();
+        printf(" %.*s", (int)bytes, meta);
+        hold(NULL);
+    }
+    shma_delivery_close(delivery);
+    shma_channel_close(channel);
+}
+
 static void write_last(void) {
     if (shma_array_is_readonly(held)) {
         fputs("refused the array is read-only", stdout);
@@ -251,6 +298,8 @@ static void say_bytes(void) {
 
 static void let_go(void) {
     hold(NULL);
+    shma_channel_close(published);
+    published = NULL;
     fputs("ok", stdout);
 }
 
@@ -291,11 +340,16 @@ int main(void) {
             create(line + 7);
         else if (strncmp(line, "attach ", 7) == 0)
             attach(line + 7);
+        else if (strncmp(line, "publish ", 8) == 0)
+            publish(line + 8);
+        else if (strncmp(line, "receive ", 8) == 0)
+            receive(line + 8);
         else
             answer_plain(line);
         putchar('\n');
         fflush(stdout);
     }
     shma_array_close(held);
+    shma_channel_close(published);
     return 0;
 }

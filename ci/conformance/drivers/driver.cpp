@@ -129,6 +129,13 @@ std::string compare(const strided_array<const T> &elements) {
     return "ok " + std::to_string(k);
 }
 
+template <class Elements>
+void fill(Elements &&elements) {
+    std::int64_t k = 0;
+    for (auto &value : elements)
+        value = pattern<std::remove_reference_t<decltype(value)>>(k++);
+}
+
 /// The last element in C order: index by index, from the end.
 template <class T>
 strided_array<T> last(const any_array &held) {
@@ -152,8 +159,12 @@ class Driver {
             return create(rest);
         if (command == "attach")
             return attach(rest);
+        if (command == "publish")
+            return publish(rest);
+        if (command == "receive")
+            return receive(rest);
         if (command == "close")
-            return held_ = any_array(), "ok";
+            return held_ = any_array(), channel_.reset(), "ok";
         return of_array(command);
     }
 
@@ -167,11 +178,8 @@ class Driver {
     std::string create(const std::string &rest) {
         const std::size_t space = rest.find(' ');
         return with_type(rest.substr(0, space), [&](auto zero) {
-            using T = decltype(zero);
-            auto made = make<T>(rest.substr(space + 1));
-            std::int64_t k = 0;
-            for (T &value : made)
-                value = pattern<T>(k++);
+            auto made = make<decltype(zero)>(rest.substr(space + 1));
+            fill(made);
             held_ = std::move(made);
             return "ok " + held_.handle();
         });
@@ -182,6 +190,34 @@ class Driver {
             rest.rfind("ro ", 0) == 0 ? shmarray::access::read_only : shmarray::access::read_write;
         held_ = any_array::attach(rest.substr(rest.find(' ') + 1), how);
         return "ok " + held_.dtype_text() + " " + list(held_.shape()) + " " + list(held_.strides());
+    }
+
+    std::string publish(const std::string &rest) {
+        const std::string name = rest.substr(0, rest.find(' '));
+        const std::string dtype = rest.substr(name.size() + 1);
+        return with_type(dtype, [&](auto zero) {
+            using Channel = shmarray::channel<decltype(zero), 3>;
+            channel_.reset();
+            auto made = std::make_shared<Channel>(Channel::create(name, {2, 3, 4}));
+            auto loan = made->loan();
+            fill(loan->array());
+            loan->publish(dtype);
+            channel_ = made;
+            return "ok " + made->handle();
+        });
+    }
+
+    static std::string receive(const std::string &handle_or_name) {
+        std::string answer;
+        for_each_type([&](auto zero, const char *) {
+            using T = decltype(zero);
+            auto opened = shmarray::channel<const T>::try_open(handle_or_name);
+            if (!opened && opened.error().status() == SHMA_ERROR_DTYPE_MISMATCH)
+                return;
+            auto message = opened.value().receive();
+            answer = compare<T>(message->array()) + " " + std::string(message->meta());
+        });
+        return answer;
     }
 
     std::string of_array(const std::string &command) const {
@@ -211,6 +247,7 @@ class Driver {
     }
 
     any_array held_;
+    std::shared_ptr<void> channel_;
 };
 
 std::string class_name(const std::exception &thrown) {

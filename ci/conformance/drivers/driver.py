@@ -51,10 +51,11 @@ def wrap(value, dtype):
 
 
 class Driver:
-    """Holds at most one array; each method answers one command."""
+    """Holds at most one array and one channel; each method answers one command."""
 
     def __init__(self):
         self.array = None
+        self.channel = None
 
     def answer(self, line):
         command, _, rest = line.partition(" ")
@@ -68,6 +69,8 @@ class Driver:
             "written",
             "bytes",
             "handle",
+            "publish",
+            "receive",
             "close",
         ]
         if command not in names:
@@ -85,8 +88,7 @@ class Driver:
         shape, order, view = LAYOUTS[layout]
         self.array = None
         self.array = view(shmarray.empty(shape, dtype, order))
-        for k, index in enumerate(np.ndindex(self.array.shape)):
-            self.array[index] = pattern(k, self.array.dtype)
+        fill(self.array)
         return self.handle()
 
     def attach(self, arguments):
@@ -100,13 +102,7 @@ class Driver:
         return " ".join(["ok", dtype_text(fields["dtype"]), *lists])
 
     def compare(self):
-        array = self.held()
-        count = 0
-        for k, index in enumerate(np.ndindex(array.shape)):
-            if array[index] != pattern(k, array.dtype):
-                return f"bad {k} {array[index]}"
-            count += 1
-        return f"ok {count}"
+        return compared(self.held())
 
     def write(self):
         array = self.held()
@@ -132,14 +128,39 @@ class Driver:
     def handle(self):
         return f"ok {shmarray.handle(self.held())}"
 
+    def publish(self, arguments):
+        name, dtype = arguments.split()
+        self.channel = None
+        self.channel = shmarray.Channel.create(name, (2, 3, 4), dtype)
+        with self.channel.loan(meta=dtype.encode()) as array:
+            fill(array)
+        return f"ok {self.channel.handle}"
+
+    def receive(self, handle_or_name):
+        channel = shmarray.Channel.open(handle_or_name)
+        with channel.receive() as array:
+            return f"{compared(array)} {channel.last.meta.decode()}"
+
     def close(self):
-        self.array = None
+        self.array = self.channel = None
         return "ok"
 
     def held(self):
         if self.array is None:
             raise ValueError("no array is held")
         return self.array
+
+
+def fill(array):
+    for k, index in enumerate(np.ndindex(array.shape)):
+        array[index] = pattern(k, array.dtype)
+
+
+def compared(array):
+    for k, index in enumerate(np.ndindex(array.shape)):
+        if array[index] != pattern(k, array.dtype):
+            return f"bad {k} {array[index]}"
+    return f"ok {array.size}"
 
 
 def last(array):

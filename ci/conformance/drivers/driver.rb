@@ -25,7 +25,8 @@ class Driver
     "error #{error.class} #{error.message.gsub(/\s*\n\s*/, " ")}"
   end
 
-  COMMANDS = %w[hello dtypes create attach compare write written bytes handle close].freeze
+  COMMANDS = %w[hello dtypes create attach compare write written bytes handle publish receive
+                close].freeze
 
   def hello
     "ok ruby #{RUBY_VERSION}"
@@ -38,7 +39,7 @@ class Driver
   def create(arguments)
     @dtype, layout = arguments.split
     @array = LAYOUTS.fetch(layout).call(->(shape, **options) { make(@dtype, shape, **options) })
-    indices.each_with_index { |index, k| set(index, pattern(k)) }
+    fill
     handle
   end
 
@@ -78,13 +79,49 @@ class Driver
     "ok #{handle_text}"
   end
 
+  def publish(arguments)
+    name, @dtype = arguments.split
+    @channel = make_channel(name, @dtype, [2, 3, 4])
+    @channel.loan(meta: @dtype) do |array|
+      @array = array
+      fill
+    end
+    @array = nil
+    "ok #{@channel.handle}"
+  end
+
+  def receive(text)
+    channel = self.class::CHANNEL.open(text)
+    @dtype = channel.dtype
+    compared = channel.receive do |array|
+      @array = array
+      compare
+    end
+    "#{compared} #{channel.last.meta}"
+  ensure
+    @array = nil
+    channel&.close
+  end
+
   def close
     @array = nil
+    @channel&.close
+    @channel = nil
     GC.start
     "ok"
   end
 
+  CHANNEL = Shmarray::Channel
+
   private
+
+  def make_channel(name, dtype, shape)
+    CHANNEL.create(name, dtype, shape)
+  end
+
+  def fill
+    indices.each_with_index { |index, k| set(index, pattern(k)) }
+  end
 
   def make(dtype, shape, **options)
     Shmarray::Array.create(dtype, shape, **options)

@@ -3,10 +3,13 @@
 
 use std::io::{BufRead, Write};
 
-use shmarray::{Access, Array, DType, DTypeKind, Error, Number, Options, Order};
+use shmarray::{
+    Access, Array, Channel, ChannelOptions, DType, DTypeKind, Delivered, Error, Loaned, Number,
+    Options, Order,
+};
 
 fn main() {
-    let mut driver = Driver { array: None };
+    let mut driver = Driver { array: None, channel: None };
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("standard input is text");
         let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
@@ -20,6 +23,7 @@ fn main() {
 
 struct Driver {
     array: Option<Array>,
+    channel: Option<Channel>,
 }
 
 impl Driver {
@@ -31,8 +35,10 @@ impl Driver {
             }
             "create" => self.create(rest),
             "attach" => self.attach(rest),
+            "publish" => self.publish(rest),
+            "receive" => receive(rest),
             "close" => {
-                self.array = None;
+                (self.array, self.channel) = (None, None);
                 Ok("ok".to_owned())
             }
             _ => self.of_array(command),
@@ -65,6 +71,32 @@ impl Driver {
         let access = if access == "ro" { Access::ReadOnly } else { Access::ReadWrite };
         let array = self.array.insert(Array::attach(handle, access)?);
         Ok(format!("ok {} {} {}", array.dtype().text(), list(array.shape()), list(array.strides())))
+    }
+
+    fn publish(&mut self, rest: &str) -> Result<String, Error> {
+        let (name, dtype) = rest.split_once(' ').expect("a name and a dtype");
+        self.channel = None;
+        let options = ChannelOptions::new();
+        let channel = Channel::create(name, DType::parse(dtype)?, &[2, 3, 4], &options)?;
+        match channel.loan(None)? {
+            Loaned::Loan(loan) => {
+                fill(loan.array())?;
+                loan.publish(dtype.as_bytes())?;
+            }
+            other => panic!("no loan of a new channel: {other:?}"),
+        }
+        let handle = channel.handle();
+        self.channel = Some(channel);
+        Ok(format!("ok {handle}"))
+    }
+}
+
+fn receive(handle_or_name: &str) -> Result<String, Error> {
+    match Channel::open(handle_or_name, true)?.receive(None)? {
+        Delivered::Message(view) => {
+            Ok(format!("{} {}", compare(view.array())?, String::from_utf8_lossy(view.meta())))
+        }
+        other => panic!("no message: {other:?}"),
     }
 }
 

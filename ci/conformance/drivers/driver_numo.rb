@@ -22,7 +22,13 @@ class NumoDriver < Driver
     "ok #{CLASSES.keys.join(" ")}"
   end
 
+  CHANNEL = Numo::Shared::Channel
+
   private
+
+  def make_channel(name, dtype, shape)
+    CHANNEL.create(name, CLASSES.fetch(dtype), shape)
+  end
 
   def make(dtype, shape, **options)
     Numo::Shared.new(CLASSES.fetch(dtype), shape, **options)

@@ -1,6 +1,7 @@
 //! Creating a channel.
 
 use super::Channel;
+use super::address::Address;
 use super::opened::Opened;
 use super::options::ChannelOptions;
 use super::reader::not_a_channel;
@@ -56,10 +57,10 @@ impl Channel {
             if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
                 return created;
             }
-            match Self::open_segment(name) {
+            match Self::open_segment(&Address::Name(name.clone())) {
                 Ok(opened) => {
                     check_same(&opened, dtype, shape, payload, options)?;
-                    return Self::join(name, opened, false);
+                    return Self::join(opened, false);
                 }
                 Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
                 Err(error) => return Err(error),
@@ -82,7 +83,7 @@ impl Channel {
         let array = (dtype.clone(), layout);
         let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
         let segment = create_segment(header, &creation)?;
-        Self::join(name, Opened::new(segment).ok_or_else(not_a_channel)?, false)
+        Self::join(Opened::new(segment).ok_or_else(not_a_channel)?, false)
     }
 }
 

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
+use super::address::Address;
 use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
 use super::event::{Event, Source};
 use super::reader::Reader;
@@ -17,12 +18,8 @@ use super::ring::{Words, look};
 use super::slot::SlotHead;
 use super::wait::{self, Look, SleepWord, Spins};
 use crate::array::{Array, Options};
-use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload,
-};
-use crate::name::ArrayName;
+use crate::format::{CHANNEL_OFFSET, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload};
 use crate::shape::{Layout, Order};
 use crate::sys::{self, Directory, FutexPage, Mutex};
 
@@ -76,8 +73,8 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Opens a broadcast that may be followed, from the next message on.
-    pub(super) fn open(directory: &Directory, name: &ArrayName) -> Result<Self> {
-        let reader = Reader::open(directory, name)?;
+    pub(super) fn open(directory: &Directory, address: &Address) -> Result<Self> {
+        let reader = Reader::open(directory, address)?;
         let refuse = |reason: &str| Err(Error::argument("name", reason));
         if reader.layout.mode != ChannelMode::Broadcast || !reader.layout.is_followed {
             return refuse("the channel is another user's, and was not made to be followed");
@@ -101,12 +98,6 @@ impl Follower {
         };
         follower.next.store(follower.reader.next_number()?, atomic::Ordering::Relaxed);
         Ok(follower)
-    }
-
-    /// Returns the dtype and the shape of a message, and the layout.
-    pub(super) fn described(&self) -> (DType, Vec<u64>, ChannelLayout) {
-        let Reader { header, layout, .. } = &self.reader;
-        (header.dtype.clone(), header.layout.shape.clone(), *layout)
     }
 
     /// The error for a process that may only read.

@@ -4,6 +4,7 @@
 //! shared is in `ring`; the rest is this process's.
 
 // Each module uses only those before it.
+mod address;
 mod ends;
 mod ring;
 mod slot;
@@ -23,29 +24,28 @@ mod reader;
 mod follower;
 mod options;
 mod stats;
+mod open;
 mod create;
 
 use std::os::fd::AsRawFd;
 use std::sync::{Arc, OnceLock, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::array::{Array, Options};
+use crate::descriptor::Descriptor;
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::format::{ChannelLayout, ChannelMode, META_BYTES, Payload, WhenFull};
-use crate::name::ArrayName;
+use crate::name::{ArrayName, SegmentText};
 use crate::process;
-use crate::segment::Segment;
 use crate::shape::Layout;
-use crate::sweep;
-use crate::sys::{self, Access, Appearances, Directory, Mutex};
+use crate::sys::{self, Mutex};
 use end::End;
 use event::Source;
 use follower::Follower;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
 pub use options::ChannelOptions;
-use reader::not_a_channel;
 pub use received::{Delivered, View};
 use slot::Meta;
 pub use stats::{ChannelStats, EndStats};
@@ -53,7 +53,7 @@ pub use stats::{ChannelStats, EndStats};
 /// The most bytes of metadata beside a message.
 pub const MAX_META_BYTES: usize = META_BYTES;
 
-/// A bounded queue of arrays in shared memory. Any process opens it by its name.
+/// A bounded queue of arrays in shared memory. Any process opens it by its name or its handle.
 ///
 /// A sender takes a slot on [`loan`](Self::loan), fills it in place and publishes it; a receiver
 /// gets a view of the slot. Nothing is copied. A process that dies at any moment costs the others
@@ -73,6 +73,8 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// ```
 pub struct Channel {
     name: ArrayName,
+    segment: SegmentText,
+    generation: u64,
     dtype: DType,
     shape: Vec<u64>,
     layout: ChannelLayout,
@@ -126,80 +128,6 @@ impl Joined {
 }
 
 impl Channel {
-    /// Opens the channel that has a name. With `receives`, a broadcast's messages are received from
-    /// now on; otherwise from the first [`receive`](Self::receive) on. One that receives and never
-    /// does so stops the senders of a broadcast, and itself if it sends.
-    ///
-    /// # Errors
-    /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when
-    /// all ends are in use.
-    ///
-    /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
-    /// and whoever sends does not wait for this process. So is one on a mount for reading.
-    pub fn open(name: &str, receives: bool) -> Result<Self> {
-        let name = name.parse()?;
-        match Self::open_segment(&name) {
-            Ok(opened) => Self::join(&name, opened, receives),
-            Err(error) if is_for_followers(&error) => {
-                process::begin()?;
-                let follower = Follower::open(&Directory::current(), &name)?;
-                let (dtype, shape, layout) = follower.described();
-                Ok(Self { name, dtype, shape, layout, side: Side::Follower(Arc::new(follower)) })
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Opens the channel that has a name, and waits until there is one. `None` if there was none in
-    /// that time.
-    ///
-    /// # Errors
-    /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
-    pub fn open_within(
-        name: &str,
-        receives: bool,
-        timeout: Option<Duration>,
-    ) -> Result<Option<Self>> {
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let failed = |error| Error::os("inotify", Directory::current().path(), error);
-        let mut appearances = None;
-        loop {
-            match Self::open(name, receives) {
-                Err(Error::NameNotFound { .. }) => {}
-                opened => return opened.map(Some),
-            }
-            let now = Instant::now();
-            let left = until.map_or(LONG, |until| until.saturating_duration_since(now).min(LONG));
-            if left.is_zero() {
-                return Ok(None);
-            }
-            match &appearances {
-                None => {
-                    appearances = Some(Appearances::watch(&Directory::current()).map_err(failed)?)
-                }
-                Some(appearances) => appearances.wait(left).map_err(failed)?,
-            }
-        }
-    }
-
-    fn open_segment(name: &ArrayName) -> Result<Opened> {
-        process::begin()?;
-        sweep::at_first_use();
-        Opened::new(Segment::attach_name(name, Access::ReadWrite)?).ok_or_else(not_a_channel)
-    }
-
-    fn join(name: &ArrayName, opened: Opened, receives: bool) -> Result<Self> {
-        let (dtype, described) = opened.segment.described();
-        let (dtype, shape, layout) =
-            (dtype.clone(), described.shape.clone(), *opened.words.layout());
-        let receives = receives && layout.mode == ChannelMode::Broadcast;
-        let end = Arc::new(End::join(opened, receives)?);
-        let joined = Joined::to(&end);
-        let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
-        let side = Side::Member { end, joined, joining, receives };
-        Ok(Self { name: name.clone(), dtype, shape, layout, side })
-    }
-
     /// Returns this process's end. A forked child joins anew.
     fn end(&self) -> Result<Arc<End>> {
         process::begin()?;
@@ -400,6 +328,34 @@ impl Channel {
         self.name.as_str()
     }
 
+    /// Returns the handle of the channel, a line of text by which any process opens it. It holds
+    /// nothing: the channel ends when no process has it open, unless it persists.
+    ///
+    /// ```
+    /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # let name = format!("doc-handle-{}", std::process::id());
+    /// let numbers = Channel::create(&name, DType::parse("<i4")?, &[3], &ChannelOptions::new())?;
+    /// let other = Channel::open(&numbers.handle(), true)?; // in another process
+    /// assert_eq!(other.name(), numbers.name());
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    #[must_use]
+    pub fn handle(&self) -> String {
+        self.descriptor().to_handle()
+    }
+
+    /// Returns what the handle of the channel says: the position of the first slot's message.
+    #[must_use]
+    pub fn descriptor(&self) -> Descriptor {
+        let mut strides = vec![self.dtype.itemsize() as i64; self.shape.len()];
+        for dim in (1..self.shape.len()).rev() {
+            strides[dim - 1] = strides[dim] * self.shape[dim] as i64;
+        }
+        let layout = Layout { shape: self.shape.clone(), strides, offset: 0 };
+        let (segment, generation, dtype) = (self.segment, self.generation, self.dtype.clone());
+        Descriptor { segment, generation, dtype, layout, ticket: None }
+    }
+
     /// Ends this process's part in the channel. Loans and views stay valid until they are dropped.
     pub fn close(&self) {
         match &self.side {
@@ -462,18 +418,6 @@ impl Channel {
 
 fn closed() -> Error {
     Error::argument("channel", "it is closed")
-}
-
-/// How long one wait for a name takes at the most.
-const LONG: Duration = Duration::from_secs(3600);
-
-/// Whether a channel that could not be opened may be followed: it is another user's, or its mount
-/// is for reading.
-fn is_for_followers(error: &Error) -> bool {
-    let kinds = [ErrorKind::PermissionDenied];
-    let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
-    kinds.contains(&error.kind())
-        || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
 }
 
 impl Drop for Channel {

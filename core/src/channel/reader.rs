@@ -1,13 +1,16 @@
 //! A channel as a process sees it that may only read it: copies of its words and messages.
 
+use super::address::Address;
 use super::ring::look;
 use crate::error::{Error, Result};
 use crate::format::{
     CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, Header, PAGE_BYTES,
     SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
-use crate::name::ArrayName;
 use crate::sys::{Directory, ForeignFile};
+
+/// The place of the generation in a header.
+const GENERATION_OFFSET: u64 = 136;
 
 /// An open channel that this process reads by calls.
 pub(super) struct Reader {
@@ -17,10 +20,10 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// Opens the channel that has a name, whoever owns it.
-    pub(super) fn open(directory: &Directory, name: &ArrayName) -> Result<Self> {
-        let file = ForeignFile::open(directory, name)?;
-        let (label, bytes) = (name.to_string(), file.bytes());
+    /// Opens a channel, whoever owns it.
+    pub(super) fn open(directory: &Directory, address: &Address) -> Result<Self> {
+        let file = ForeignFile::open(directory, address.lookup())?;
+        let (label, bytes) = (address.lookup().to_string(), file.bytes());
         let front = |size: u64| {
             let mut front = vec![0; size.min(bytes) as usize];
             file.read_at(0, &mut front).map(|()| front)
@@ -29,7 +32,13 @@ impl Reader {
         let all = front(Header::bytes_needed(&label, &page, bytes)?)?;
         let header = Header::read(&label, &all, bytes)?;
         let layout = header.channel.ok_or_else(not_a_channel)?;
-        Ok(Self { file, header, layout })
+        let reader = Self { file, header, layout };
+        address.check(&reader.header.dtype, &reader.header.layout, reader.generation()?)?;
+        Ok(reader)
+    }
+
+    pub(super) fn generation(&self) -> Result<u64> {
+        self.word(GENERATION_OFFSET)
     }
 
     /// Reads a word of the header.

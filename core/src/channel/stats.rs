@@ -1,5 +1,6 @@
 //! What can be seen of a channel from outside: `shmarray watch` shows it.
 
+use super::address::Address;
 use super::ends::{CLOSED, HELD, RECEIVES, SENDS};
 use super::reader::Reader;
 use super::ring::look::{self, SlotUse};
@@ -66,10 +67,10 @@ impl ChannelStats {
     ///
     /// # Errors
     /// As for [`Channel::open`](super::Channel::open).
-    pub fn read(name: &str) -> Result<Self> {
+    pub fn read(handle_or_name: &str) -> Result<Self> {
         sys::refuse_orphan()?;
         let directory = Directory::current();
-        let reader = Reader::open(&directory, &name.parse()?)?;
+        let reader = Reader::open(&directory, &Address::parse(handle_or_name)?)?;
         let (layout, next) = (reader.layout, reader.next_number()?);
         let (mut loaned, mut queued, mut held, mut newest_ns) = (0, 0, 0, 0);
         for slot in 0..layout.slots {

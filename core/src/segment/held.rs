@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::lease::Leases;
 use crate::mapping::{self, Mapped, PrivateBytes};
-use crate::name::{SegmentId, SegmentText};
+use crate::name::{ArrayName, SegmentId, SegmentText};
 use crate::shape::Layout;
 use crate::slab::{CellArray, Slab};
 use crate::sys::{self, Access, Directory, Mutex, Operation, Owner};
@@ -153,6 +153,12 @@ impl Segment {
 
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Returns the name that it was created with.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn name(&self) -> Option<&ArrayName> {
+        self.mapped.header.name.as_ref()
     }
 
     pub(crate) fn access(&self) -> Access {

@@ -9,6 +9,7 @@ mod watched;
 
 mod basics;
 mod broadcasts;
+mod by_address;
 mod deaths;
 mod ends;
 mod events;

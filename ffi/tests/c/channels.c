@@ -97,6 +97,33 @@ static void a_message_arrives_with_its_facts(void **state) {
     shma_channel_close(receives);
 }
 
+static void a_channel_is_handed_over_by_its_handle(void **state) {
+    (void)state;
+    shma_channel *sends = created(4, SHMA_QUEUE, SHMA_WAIT), *receives = NULL;
+    char handle[512] = "", again[512] = "";
+    size_t needed = 0;
+    shma_error error = SHMA_ERROR_INIT;
+    assert_int_equal(shma_channel_handle(sends, handle, 8, &needed, &error),
+                     SHMA_ERROR_TEXT_TOO_SHORT);
+    assert_int_equal(shma_channel_handle(sends, handle, needed, NULL, &error), SHMA_OK);
+    assert_int_equal(strlen(handle), needed - 1);
+    assert_int_equal(shma_channel_open(handle, 1, 0, &receives, &error), SHMA_OK);
+    assert_int_equal(shma_channel_handle(receives, again, sizeof again, NULL, &error), SHMA_OK);
+    assert_string_equal(handle, again);
+    assert_int_equal(send_number(sends, 5, ""), 0);
+    shma_delivery *delivery = received(receives);
+    assert_int_equal(number_of(delivery), 5);
+    shma_delivery_close(delivery);
+    shma_array *array = NULL;
+    assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &array, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_channel_handle(NULL, handle, sizeof handle, NULL, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    shma_channel_close(receives);
+    shma_channel_close(sends);
+    assert_int_equal(shma_channel_open(again, 1, 0, &receives, &error), SHMA_ERROR_NOT_FOUND);
+}
+
 static void outcomes_are_no_errors(void **state) {
     (void)state;
     shma_channel *waits = created(1, SHMA_QUEUE, SHMA_WAIT);
@@ -309,6 +336,7 @@ static void bad_arguments_are_refused_and_nothing_is_lost(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_message_arrives_with_its_facts),
+        TEST(a_channel_is_handed_over_by_its_handle),
         TEST(outcomes_are_no_errors),
         TEST(a_retained_array_keeps_the_slot),
         TEST(a_broadcast_goes_to_all_and_counts_what_was_missed),

@@ -240,7 +240,9 @@ static void frames_are_sent_and_received(void **state) {
     shma_channel *camera, *viewer;
     must(shma_channel_create("frames", SHMA_FLOAT32, 2, shape, NULL, &options, &camera, &error),
          &error);
-    must(shma_channel_open("frames", 1, 1000 * 1000 * 1000, &viewer, &error), &error);
+    char handle[512];
+    must(shma_channel_handle(camera, handle, sizeof handle, NULL, &error), &error);
+    must(shma_channel_open(handle, 1, 1000 * 1000 * 1000, &viewer, &error), &error);
     shma_loan *loan;
     if (shma_channel_loan(camera, 0, NULL, SHMA_NO_TIMEOUT, &loan, &error) == SHMA_OK) {
         float *pixels = shma_array_data(shma_loan_array(loan));

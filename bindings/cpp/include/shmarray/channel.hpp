@@ -1,4 +1,4 @@
-// Channels: bounded queues of arrays, which any process opens by their name. Linux only.
+// Channels: bounded queues of arrays, which any process opens by name or handle. Linux only.
 //
 //     auto frames = shmarray::channel<std::uint8_t, 3>::create("frames", {480, 640, 3});
 //     if (auto frame = frames.loan(100ms)) {         // else see frame.outcome()
@@ -20,6 +20,7 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <utility>
@@ -27,6 +28,7 @@
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
+#include <shmarray/held.hpp>
 #include <shmarray/layout.hpp>
 #include <shmarray/message.hpp>
 #include <shmarray/mode.hpp>
@@ -235,14 +237,16 @@ class channel {
         return channel(produced);
     }
 
-    /// Opens the channel that has a name, and waits for it as long as chosen.timeout says. Throws
-    /// not_found if there is none, dtype_mismatch or invalid_argument if it has another dtype or
-    /// another number of dimensions, invalid_argument if the name is not a channel's.
-    static channel open(std::string_view name, const open_options &chosen = {}) {
-        return try_open(name, chosen).value();
+    /// Opens the channel that has a name or a handle, and waits for a name as long as
+    /// chosen.timeout says. Throws not_found if there is none, dtype_mismatch or invalid_argument
+    /// if it has another dtype or another number of dimensions, invalid_argument or invalid_handle
+    /// if the name or the handle is not a channel's, and stale_handle.
+    static channel open(std::string_view handle_or_name, const open_options &chosen = {}) {
+        return try_open(handle_or_name, chosen).value();
     }
-    static result<channel> try_open(std::string_view name, const open_options &chosen = {}) {
-        const auto terminated = detail::terminated(name);
+    static result<channel> try_open(std::string_view handle_or_name,
+                                    const open_options &chosen = {}) {
+        const auto terminated = detail::terminated(handle_or_name);
         if (!terminated)
             return terminated.error();
         shma_channel *produced = nullptr;
@@ -395,6 +399,14 @@ class channel {
         if (!called)
             return called.error();
         return fd;
+    }
+
+    /// Returns the handle: one line of text by which any process on this machine opens this channel
+    /// and no other, also if its name was removed and taken again. It does not keep the channel.
+    /// Throws error if the channel is closed.
+    std::string handle() const { return try_handle().value(); }
+    result<std::string> try_handle() const {
+        return detail::text_of(shma_channel_handle, held_.get());
     }
 
     /// Returns the shape of a message; of varying shapes the largest.

@@ -76,9 +76,9 @@ result<held> produce(Function function, Arguments... arguments) {
     return hold(produced);
 }
 
-/// Calls a function of the C ABI that writes a text about an array.
-template <class Function>
-result<std::string> text_of(Function function, const shma_array *from) {
+/// Calls a function of the C ABI that writes a text about an array or a channel.
+template <class Function, class Object>
+result<std::string> text_of(Function function, const Object *from) {
     char most[1024]; // enough for most handles
     std::size_t needed = 0;
     auto written = call(function, from, most, sizeof most, &needed);

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import _core
+from ._core import Handle
 
 _OURS_ALONE = 0o600
 
 
 class Channel(_core.Channel):
-    """A bounded queue of arrays in shared memory, which any process opens by its name.
+    """A bounded queue of arrays in shared memory. Any process opens it by its name or its handle.
 
     A sender takes a slot on ``loan``, fills it in place and publishes it; a receiver looks at the
     slot itself. Nothing is copied. Programs in other languages open the same channel.
@@ -129,8 +130,8 @@ class Channel(_core.Channel):
         return super().__new__(cls, name, None, None, options, False, None)
 
     @classmethod
-    def open(cls, name: str, *, receive: bool = True, timeout: float | None = 0) -> Self:
-        """Opens the channel that has a name.
+    def open(cls, name: Handle | str, *, receive: bool = True, timeout: float | None = 0) -> Self:
+        """Opens the channel that has a name, or a handle: ``Channel.handle`` or its text.
 
         A broadcast is received from now on, or with ``receive=False`` from the first ``receive``
         on. Pass that where you only send: a receiver that never receives stops every sender of a
@@ -141,7 +142,9 @@ class Channel(_core.Channel):
         A broadcast of another user that was made with ``file_mode=0o644`` is followed: each message
         is copied, and ``is_follower`` is True.
 
-        Raises ValueError if the name is an array's, or if all ends of the channel are in use.
+        Raises ValueError if the name or the handle is an array's, or if all ends of the channel are
+        in use, ``shmarray.StaleHandleError`` and FileNotFoundError if the channel of a handle has
+        ended.
 
         >>> import shmarray
         >>> channel = shmarray.Channel.create("frames", (480, 640), "u1")
@@ -159,7 +162,7 @@ class Channel(_core.Channel):
         return _messages(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _opened, (type(self), self.name, self.receives)
+        return _opened, (type(self), self.handle, self.receives)
 
     def __repr__(self) -> str:
         return f"<shmarray.Channel {self.name!r}>"
@@ -193,8 +196,8 @@ def _dimensions(shape: SupportsIndex | Sequence[SupportsIndex]) -> list[int]:
     return [operator.index(count) for count in shape]
 
 
-def _opened(cls: type[Channel], name: str, receives: bool) -> Channel:
-    return cls.open(name, receive=receives)
+def _opened(cls: type[Channel], handle: Handle, receives: bool) -> Channel:
+    return cls.open(handle, receive=receives)
 
 
 async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:

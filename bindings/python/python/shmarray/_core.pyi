@@ -136,7 +136,7 @@ class Channel:
 
     def __new__(
         cls,
-        name: str,
+        name: Handle | str,
         shape: Sequence[int] | None,
         dtype: np.dtype[Any] | None,
         options: dict[str, Any] | None,
@@ -233,6 +233,20 @@ class Channel:
     @property
     def name(self) -> str:
         """The name of the channel."""
+
+    @property
+    def handle(self) -> Handle:
+        """The handle by which any process opens this channel, ``Channel.open(handle)`` or its text.
+
+        It leads to no other channel, also if the name was removed and taken again. It does not keep
+        the channel: some process must have it open until another has opened it.
+
+        >>> import shmarray
+        >>> frames = shmarray.Channel.create("frames", (480, 640), "u1")
+        >>> text = str(frames.handle)  # for another process, in a pipe or a file
+        >>> shmarray.Channel.open(text).name
+        'frames'
+        """
 
     @property
     def shape(self) -> tuple[int, ...] | None:

@@ -3,7 +3,7 @@
 require "io/wait" # IO#wait_readable, which Ruby 3.1 does not have by itself
 
 module Shmarray
-  # A bounded queue of arrays in shared memory, which any process opens by its name.
+  # A bounded queue of arrays in shared memory. Any process opens it by its name or its handle.
   #
   # A sender takes a slot on {#loan}, fills it in place and publishes it; a receiver looks at the
   # slot itself. Nothing is copied. Programs in other languages open the same channel. Each message
@@ -68,24 +68,27 @@ module Shmarray
                               0o600, counted(:ends, ends)])
       end
 
-      # Opens the channel that has a name.
+      # Opens the channel that has a name, or a handle.
       #
       # A broadcast is received from now on, or with +receive: false+ from the first {#receive} on.
       # Pass that where you only send: a receiver that never receives stops every sender of a
       # broadcast, and itself. A broadcast of another user that was made with +file_mode: 0o644+ is
       # followed: its messages are copied.
       #
-      # @param name [String]
+      # @param handle_or_name [String]
       # @param receive [Boolean]
       # @param timeout [Numeric, nil] seconds to wait until there is one; nil waits for ever
       # @return [Channel]
       # @raise [Errno::ENOENT] if there is none, and the timeout is 0
       # @raise [TimeoutError] if there is none after that time
-      # @raise [ArgumentError] if the name is an array's, or all ends are in use
-      def open(name, receive: true, timeout: 0)
-        return opened(name, receive, nil) if timeout&.zero?
+      # @raise [ArgumentError] if it is an array's, or all ends are in use
+      # @raise [StaleHandleError] if the segment of the handle is another's now
+      def open(handle_or_name, receive: true, timeout: 0)
+        return opened(handle_or_name, receive, nil) if timeout&.zero?
 
-        Steps.until(timeout, "there was no channel #{name}") { |step| opened(name, receive, step) }
+        Steps.until(timeout, "there was no channel #{handle_or_name}") do |step|
+          opened(handle_or_name, receive, step)
+        end
       end
 
       private :made, :opened
@@ -101,6 +104,14 @@ module Shmarray
 
     # @!method name
     #   @return [String]
+    # @!method handle
+    #   Returns a line of text by which any process opens this channel and no other, also if its
+    #   name was removed and taken again. It does not keep the channel: some process must have it
+    #   open until another has opened it.
+    #   @return [String]
+    #   @example
+    #     frames = Shmarray::Channel.create("frames", :uint8, [480, 640])
+    #     Shmarray::Channel.open(frames.handle).name # => "frames"
     # @!method shape
     #   @return [::Array<Integer>, nil] that of a message, or the largest; nil if they are handles
     # @!method dtype

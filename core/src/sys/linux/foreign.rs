@@ -12,8 +12,7 @@ use super::directory::Directory;
 use super::lock;
 use super::open::open_existing;
 use crate::error::{Error, Result};
-use crate::name::ArrayName;
-use crate::sys::interface::Access;
+use crate::sys::interface::{Access, Lookup};
 
 /// Such a file, open for reading.
 #[derive(Debug)]
@@ -23,9 +22,12 @@ pub(crate) struct ForeignFile {
 }
 
 impl ForeignFile {
-    /// Opens what has a name, whoever owns it.
-    pub(crate) fn open(directory: &Directory, name: &ArrayName) -> Result<Self> {
-        let path = directory.name_path(name);
+    /// Opens a segment, whoever owns it.
+    pub(crate) fn open(directory: &Directory, lookup: Lookup<'_>) -> Result<Self> {
+        let path = match lookup {
+            Lookup::Id(id) => directory.segment_path(id),
+            Lookup::Name(name) => directory.name_path(name),
+        };
         let failed = |error| Error::os("open", &path, error);
         let file = File::from(open_existing(&path, Access::ReadOnly).map_err(failed)?.into_owned());
         match file.metadata().is_ok_and(|facts| facts.is_file()) {

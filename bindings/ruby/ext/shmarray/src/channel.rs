@@ -72,6 +72,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_method("closed?", method!(ChannelObject::is_closed, 0))?;
     channel.define_method("close", method!(ChannelObject::close, 0))?;
     channel.define_method("name", method!(ChannelObject::name, 0))?;
+    channel.define_method("handle", method!(ChannelObject::handle, 0))?;
     channel.define_method("shape", method!(ChannelObject::shape, 0))?;
     channel.define_method("dtype", method!(ChannelObject::dtype, 0))?;
     channel.define_method("slots", method!(ChannelObject::slots, 0))?;
@@ -159,19 +160,21 @@ fn options_of(ruby: &Ruby, options: RArray) -> Result<ChannelOptions, Error> {
         .ends(ends))
 }
 
-/// Opens the channel that has a name. Returns nil if there is none after so many seconds.
+/// Opens the channel that has a handle or a name. Returns nil if there is none after so many
+/// seconds.
 fn opened(
     ruby: &Ruby,
     class: RClass,
-    name: String,
+    handle_or_name: Value,
     receives: bool,
     seconds: Option<f64>,
 ) -> Result<Option<Value>, Error> {
+    let address = arguments::handle_or_name(ruby, handle_or_name)?;
     let channel = match seconds {
-        None => Some(Channel::open(&name, receives).or_raise(ruby)?),
+        None => Some(Channel::open(&address, receives).or_raise(ruby)?),
         Some(seconds) => {
             let step = duration(seconds);
-            unless_interrupted(waiting(|| Channel::open_within(&name, receives, Some(step))))
+            unless_interrupted(waiting(|| Channel::open_within(&address, receives, Some(step))))
                 .or_raise(ruby)?
                 .flatten()
         }
@@ -220,6 +223,10 @@ impl ChannelObject {
 
     fn name(ruby: &Ruby, this: &Self) -> Result<String, Error> {
         Ok(Self::open(ruby, this)?.name().to_owned())
+    }
+
+    fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
+        Ok(Self::open(ruby, this)?.handle())
     }
 
     fn shape(ruby: &Ruby, this: &Self) -> Result<Option<RArray>, Error> {

@@ -1,0 +1,122 @@
+//! Opening a channel.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::address::Address;
+use super::end::End;
+use super::follower::Follower;
+use super::opened::Opened;
+use super::reader::not_a_channel;
+use super::{Channel, Joined, Side};
+use crate::error::{Error, ErrorKind, Result};
+use crate::format::ChannelMode;
+use crate::name::SegmentText;
+use crate::process;
+use crate::sweep;
+use crate::sys::{Appearances, Directory, Mutex};
+
+/// How long one wait for a name takes at the most.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Channel {
+    /// Opens the channel that has a name or a handle. With `receives`, a broadcast's messages are
+    /// received from now on; otherwise from the first [`receive`](Self::receive) on. One that
+    /// receives and never does so stops the senders of a broadcast, and itself if it sends.
+    ///
+    /// # Errors
+    /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when
+    /// all ends are in use.
+    ///
+    /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
+    /// and whoever sends does not wait for this process. So is one on a mount for reading.
+    pub fn open(handle_or_name: &str, receives: bool) -> Result<Self> {
+        let address = Address::parse(handle_or_name)?;
+        match Self::open_segment(&address) {
+            Ok(opened) => Self::join(opened, receives),
+            Err(error) if is_for_followers(&error) => {
+                process::begin()?;
+                Self::follow(Follower::open(&Directory::current(), &address)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn follow(follower: Follower) -> Result<Self> {
+        let (reader, generation) = (&follower.reader, follower.reader.generation()?);
+        let (header, layout) = (&reader.header, reader.layout);
+        Ok(Self {
+            name: header.name.clone().ok_or_else(not_a_channel)?,
+            segment: SegmentText { id: header.id, cell: None },
+            generation,
+            dtype: header.dtype.clone(),
+            shape: header.layout.shape.clone(),
+            layout,
+            side: Side::Follower(Arc::new(follower)),
+        })
+    }
+
+    /// Opens a channel as [`open`](Self::open) does, and waits until there is one of that name.
+    /// `None` if there was none in that time.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
+    pub fn open_within(
+        handle_or_name: &str,
+        receives: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Self>> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let failed = |error| Error::os("inotify", Directory::current().path(), error);
+        let mut appearances = None;
+        loop {
+            match Self::open(handle_or_name, receives) {
+                Err(Error::NameNotFound { .. }) => {}
+                opened => return opened.map(Some),
+            }
+            let now = Instant::now();
+            let left = until.map_or(LONG, |until| until.saturating_duration_since(now).min(LONG));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            match &appearances {
+                None => {
+                    appearances = Some(Appearances::watch(&Directory::current()).map_err(failed)?)
+                }
+                Some(appearances) => appearances.wait(left).map_err(failed)?,
+            }
+        }
+    }
+
+    pub(super) fn open_segment(address: &Address) -> Result<Opened> {
+        process::begin()?;
+        sweep::at_first_use();
+        let opened = Opened::new(address.attach()?).ok_or_else(not_a_channel)?;
+        let (dtype, described) = opened.segment.described();
+        address.check(dtype, described, opened.segment.generation())?;
+        Ok(opened)
+    }
+
+    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+        let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
+        let (segment, generation) = (opened.segment.text(), opened.segment.generation());
+        let (dtype, described) = opened.segment.described();
+        let (dtype, shape, layout) =
+            (dtype.clone(), described.shape.clone(), *opened.words.layout());
+        let receives = receives && layout.mode == ChannelMode::Broadcast;
+        let end = Arc::new(End::join(opened, receives)?);
+        let joined = Joined::to(&end);
+        let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
+        let side = Side::Member { end, joined, joining, receives };
+        Ok(Self { name, segment, generation, dtype, shape, layout, side })
+    }
+}
+
+/// Whether a channel that could not be opened may be followed: it is another user's, or its mount
+/// is for reading.
+fn is_for_followers(error: &Error) -> bool {
+    let kinds = [ErrorKind::PermissionDenied];
+    let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
+    kinds.contains(&error.kind())
+        || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
+}

@@ -1,0 +1,115 @@
+//! A channel is opened by its name or by its handle.
+
+use std::fs;
+
+use shmarray::{Array, Channel, ChannelMode, ChannelOptions, ChannelStats, ErrorKind, Options};
+
+use crate::followers::as_root;
+use crate::support::{Peer, directory, is_peer, scenario, serve};
+use crate::watched::become_user;
+use crate::{MODES, create, int32, message, number, open, receive, send};
+
+const OTHER: u32 = 64_323;
+
+#[test]
+fn a_handle_leads_to_the_channel() {
+    scenario("by_address::a_handle_leads_to_the_channel", || {
+        for mode in MODES {
+            let channel = create(&ChannelOptions::new().mode(mode));
+            let other = Channel::open(&channel.handle(), true).unwrap();
+            assert_eq!((other.name(), other.handle()), ("numbers", channel.handle()));
+            assert_eq!(open().handle(), channel.handle());
+            send(&channel, 5);
+            assert_eq!(receive(&other), 5);
+            assert_eq!(ChannelStats::read(&channel.handle()).unwrap().sent, 1);
+            let spaced = channel.handle().replace(',', " ,\n ");
+            assert!(Channel::open(&spaced, true).is_ok());
+        }
+    });
+}
+
+#[test]
+fn a_handle_leads_there_after_the_name_is_gone() {
+    scenario("by_address::a_handle_leads_there_after_the_name_is_gone", || {
+        let channel = create(&ChannelOptions::new());
+        shmarray::unlink("numbers").unwrap();
+        assert!(Channel::open("numbers", true).is_err());
+        let other = Channel::open(&channel.handle(), true).unwrap();
+        send(&channel, 3);
+        assert_eq!(number(&message(&other)), 3);
+    });
+}
+
+#[test]
+fn handles_that_are_not_the_channels_are_refused() {
+    scenario("by_address::handles_that_are_not_the_channels_are_refused", || {
+        let channel = create(&ChannelOptions::new());
+        let handle = channel.handle();
+        let refused = |from: &str, to: &str| {
+            let text = handle.replacen(from, to, 1);
+            assert_ne!(text, handle);
+            Channel::open(&text, true).map(drop).unwrap_err()
+        };
+        for (from, to, field) in [
+            (r#""shape":[2]"#, r#""shape":[3]"#, "shape"),
+            (r#""strides":[4]"#, r#""strides":[8]"#, "strides"),
+            (r#""offset":0"#, r#""offset":4"#, "offset"),
+            ("<i4", "<f4", "dtype"),
+            ("}", r#","ticket":77}"#, "ticket"),
+            (r#""shmarray":1"#, r#""shmarray":2"#, "shmarray"),
+        ] {
+            let said = refused(from, to).to_string();
+            assert!(said.contains(field), "{field}: {said}");
+        }
+        let mut other_life = channel.descriptor();
+        other_life.generation ^= 1;
+        let stale = Channel::open(&other_life.to_handle(), true).map(drop).unwrap_err();
+        assert_eq!(stale.kind(), ErrorKind::StaleHandle, "{stale}");
+        for (elements, kind) in
+            [(2, ErrorKind::InvalidHandle), (1 << 20, ErrorKind::InvalidArgument)]
+        {
+            let array = Array::create(int32(), &[elements], &Options::new()).unwrap();
+            let no_channel = Channel::open(&array.handle(), true).map(drop).unwrap_err();
+            assert_eq!(no_channel.kind(), kind, "{no_channel}");
+            assert!(no_channel.to_string().contains("channel"), "{no_channel}");
+        }
+        assert!(Array::attach(&handle, shmarray::Access::ReadOnly).is_err());
+        drop(channel);
+        let gone = Channel::open(&handle, true).map(drop).unwrap_err();
+        assert_eq!(gone.kind(), ErrorKind::NotFound, "{gone}");
+        assert!(fs::read_dir(directory()).unwrap().count() > 0, "the registry stays");
+    });
+}
+
+/// A process of another user, which opens what it is told.
+#[test]
+#[ignore = "it is another process of the tests"]
+fn peer() {
+    if !is_peer("by_address::peer") {
+        return;
+    }
+    become_user(OTHER);
+    let mut channel = None;
+    serve(|line| match (line, &channel) {
+        ("receive", Some(channel)) => number(&message(channel)).to_string(),
+        (handle, _) => match Channel::open(handle, true) {
+            Ok(opened) => format!("{}", channel.insert(opened).is_follower()),
+            Err(error) => format!("{:?}", error.kind()),
+        },
+    });
+}
+
+#[test]
+fn another_user_follows_by_the_handle() {
+    as_root("by_address::another_user_follows_by_the_handle", || {
+        let options = ChannelOptions::new().mode(ChannelMode::Broadcast).file_mode(0o644);
+        let channel = create(&options);
+        let mut peer = Peer::start("by_address::peer");
+        let other = channel.handle().replace(r#""shape":[2]"#, r#""shape":[1]"#);
+        assert_eq!(peer.ask(&other), "InvalidHandle");
+        assert_eq!(peer.ask(&channel.handle()), "true");
+        send(&channel, 8);
+        assert_eq!(peer.ask("receive"), "8");
+        peer.end();
+    });
+}
