@@ -25,8 +25,8 @@ impl Channel {
     /// receives and never does so stops the senders of a broadcast, and itself if it sends.
     ///
     /// # Errors
-    /// As [`Array::attach`]; [`Error::InvalidArgument`] when the name is not a channel's, and when
-    /// all ends are in use.
+    /// As [`Array::attach`](crate::Array::attach); [`Error::InvalidArgument`] when the name is not
+    /// a channel's, and when all ends are in use.
     ///
     /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
     /// and whoever sends does not wait for this process. So is one on a mount for reading.
