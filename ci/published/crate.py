@@ -50,7 +50,10 @@ def unpacked(folder):
     name = f"shmarray-{WORKSPACE['version']}"
     with tarfile.open(BUILT / f"package/{name}.crate") as archive:
         archive.extractall(folder, filter="data")
-    return folder / name
+    package = folder / name
+    for file in package.rglob("*"):
+        os.utime(file)  # cargo writes 2006, and would take what it built of another version
+    return package
 
 
 def texts(package):
