@@ -759,7 +759,7 @@ shma_status shma_channel_create_by_handle(const char *name,
                                           shma_error *error);
 
 /**
- * Opens the channel that has a name, and waits until there is one.
+ * Opens the channel that has a handle or a name, and waits until there is one of the name.
  *
  * timeout_ns is in nanoseconds; with 0 the call fails at once with SHMA_ERROR_NOT_FOUND if there
  * is none, with SHMA_NO_TIMEOUT it waits without a limit. Returns SHMA_TIMED_OUT if there was none
@@ -767,7 +767,9 @@ shma_status shma_channel_create_by_handle(const char *name,
  * from the first receive on; one that receives and never does so stops the senders of a broadcast.
  * A broadcast of another user, whose file mode allows it, is followed: its messages are copied.
  * Fails with SHMA_ERROR_INVALID_ARGUMENT if the name is not a channel's or all of its ends are in
- * use, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait.
+ * use, with SHMA_ERROR_INVALID_HANDLE and SHMA_ERROR_STALE_HANDLE for a handle that is not a
+ * channel's or no longer is, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran
+ * during the wait.
  * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API

@@ -12,7 +12,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::copy::End;
-use crate::descriptor::{Descriptor, JSON_SPACE};
+use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::element::Element;
 use crate::error::{Error, Result};
@@ -161,7 +161,7 @@ impl Array {
     /// * [`Error::Os`] when a system call fails, and [`Error::Unsupported`] in a process that a
     ///   signal handler forked.
     pub fn attach(handle_or_name: &str, access: Access) -> Result<Self> {
-        match handle_or_name.trim_start_matches(JSON_SPACE).starts_with('{') {
+        match Descriptor::is_handle(handle_or_name) {
             true => Self::attach_descriptor(&Descriptor::parse(handle_or_name)?, access),
             false => Self::attach_name(handle_or_name, access),
         }

@@ -28,7 +28,7 @@ const HANDLE_VERSION: u64 = 1;
 /// needs.
 pub const MAX_HANDLE_BYTES: usize = 2 * MAX_DTYPE_BYTES;
 /// The characters that are white space in JSON.
-pub(crate) const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
+const JSON_SPACE: [char; 4] = [' ', '\t', '\n', '\r'];
 /// The limit of generations: a JSON reader that uses doubles keeps smaller ones exact.
 pub(crate) const GENERATION_LIMIT: u64 = 1 << 53;
 
@@ -108,6 +108,11 @@ impl Descriptor {
         text.push('}');
     }
 
+    /// Returns whether a text is meant as a handle, and not as a name.
+    pub(crate) fn is_handle(text: &str) -> bool {
+        text.trim_start_matches(JSON_SPACE).starts_with('{')
+    }
+
     /// Reads a handle.
     ///
     /// # Errors
@@ -119,7 +124,7 @@ impl Descriptor {
                 format!("{} bytes, at most {MAX_HANDLE_BYTES}", text.len()),
             ));
         }
-        if !text.trim_start_matches(JSON_SPACE).starts_with('{') {
+        if !Self::is_handle(text) {
             return Err(Error::handle("handle", "it does not start with {"));
         }
         let fields: Fields<'_> = serde_json::from_str(text).map_err(|_| explain(text))?;

@@ -205,7 +205,7 @@ pub unsafe extern "C" fn shma_channel_create_by_handle(
     })
 }
 
-/// Opens the channel that has a name, and waits until there is one.
+/// Opens the channel that has a handle or a name, and waits until there is one of the name.
 ///
 /// timeout_ns is in nanoseconds; with 0 the call fails at once with SHMA_ERROR_NOT_FOUND if there
 /// is none, with SHMA_NO_TIMEOUT it waits without a limit. Returns SHMA_TIMED_OUT if there was none
@@ -213,7 +213,9 @@ pub unsafe extern "C" fn shma_channel_create_by_handle(
 /// from the first receive on; one that receives and never does so stops the senders of a broadcast.
 /// A broadcast of another user, whose file mode allows it, is followed: its messages are copied.
 /// Fails with SHMA_ERROR_INVALID_ARGUMENT if the name is not a channel's or all of its ends are in
-/// use, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait.
+/// use, with SHMA_ERROR_INVALID_HANDLE and SHMA_ERROR_STALE_HANDLE for a handle that is not a
+/// channel's or no longer is, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran
+/// during the wait.
 /// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety

@@ -60,15 +60,20 @@ impl Channel {
         }
     }
 
-    fn open(py: Python<'_>, address: &str, receives: bool, timeout: Option<f64>) -> PyResult<Self> {
+    fn open(
+        py: Python<'_>,
+        handle_or_name: &str,
+        receives: bool,
+        timeout: Option<f64>,
+    ) -> PyResult<Self> {
         let channel = match timeout {
-            Some(0.0) => Some(shmarray::Channel::open(address, receives).map_err(to_py)?),
+            Some(0.0) => Some(shmarray::Channel::open(handle_or_name, receives).map_err(to_py)?),
             _ => wait_in_steps(py, timeout, |left| {
-                shmarray::Channel::open_within(address, receives, left)
+                shmarray::Channel::open_within(handle_or_name, receives, left)
             })?,
         };
         let Some(channel) = channel else {
-            let text = format!("there was no channel {address} in that time");
+            let text = format!("there was no channel {handle_or_name} in that time");
             return Err(PyTimeoutError::new_err(text));
         };
         Ok(Self::new(channel, receives))
@@ -142,8 +147,8 @@ fn shape_of(shape: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Option<Vec<u64>>> 
     shape.map(|shape| dimensions(&shape)).transpose()
 }
 
-/// Returns the text by which a channel is opened.
-fn address_of<'a>(name: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
+/// Returns the text of a handle, or a text as it is.
+fn text_to_open<'a>(name: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
     match name.cast::<Handle>() {
         Ok(handle) => Ok(handle.get().descriptor().to_handle().into()),
         Err(_) => Ok(text_of(name)?.into()),
@@ -165,7 +170,7 @@ impl Channel {
         timeout: Option<f64>,
     ) -> PyResult<Self> {
         let Some(options) = options else {
-            return Self::open(py, &address_of(name)?, receives, timeout);
+            return Self::open(py, &text_to_open(name)?, receives, timeout);
         };
         let name: &str = name.extract()?;
         let options = options.to_core()?;
@@ -297,7 +302,7 @@ impl Channel {
     /// What any process opens the channel by, also if its name was removed.
     #[getter]
     fn handle(&self) -> Handle {
-        Handle::new(self.channel.descriptor())
+        Handle::new(self.channel.descriptor().clone())
     }
 
     #[getter]

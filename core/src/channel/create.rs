@@ -1,7 +1,7 @@
 //! Creating a channel.
 
 use super::Channel;
-use super::address::Address;
+use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
 use super::options::ChannelOptions;
 use super::reader::not_a_channel;
@@ -57,7 +57,7 @@ impl Channel {
             if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
                 return created;
             }
-            match Self::open_segment(&Address::Name(name.clone())) {
+            match Self::open_segment(&HandleOrName::Name(name.clone())) {
                 Ok(opened) => {
                     check_same(&opened, dtype, shape, payload, options)?;
                     return Self::join(opened, false);

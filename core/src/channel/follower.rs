@@ -9,9 +9,9 @@ use std::sync::atomic::Ordering::{AcqRel, Acquire};
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use super::address::Address;
 use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
 use super::event::{Event, Source};
+use super::handle_or_name::HandleOrName;
 use super::reader::Reader;
 use super::received::{Delivered, View};
 use super::ring::{Words, look};
@@ -73,8 +73,8 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Opens a broadcast that may be followed, from the next message on.
-    pub(super) fn open(directory: &Directory, address: &Address) -> Result<Self> {
-        let reader = Reader::open(directory, address)?;
+    pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
+        let reader = Reader::open(directory, sought)?;
         let refuse = |reason: &str| Err(Error::argument("name", reason));
         if reader.layout.mode != ChannelMode::Broadcast || !reader.layout.is_followed {
             return refuse("the channel is another user's, and was not made to be followed");

@@ -4,7 +4,7 @@
 //! shared is in `ring`; the rest is this process's.
 
 // Each module uses only those before it.
-mod address;
+mod handle_or_name;
 mod ends;
 mod ring;
 mod slot;
@@ -36,7 +36,7 @@ use crate::descriptor::Descriptor;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::format::{ChannelLayout, ChannelMode, META_BYTES, Payload, WhenFull};
-use crate::name::{ArrayName, SegmentText};
+use crate::name::ArrayName;
 use crate::process;
 use crate::shape::Layout;
 use crate::sys::{self, Mutex};
@@ -73,10 +73,8 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// ```
 pub struct Channel {
     name: ArrayName,
-    segment: SegmentText,
-    generation: u64,
-    dtype: DType,
-    shape: Vec<u64>,
+    /// Of the first slot's message.
+    descriptor: Descriptor,
     layout: ChannelLayout,
     side: Side,
 }
@@ -328,8 +326,8 @@ impl Channel {
         self.name.as_str()
     }
 
-    /// Returns the handle of the channel, a line of text by which any process opens it. It holds
-    /// nothing: the channel ends when no process has it open, unless it persists.
+    /// Returns the handle of the channel, a line of text by which any process opens it. A handle
+    /// holds nothing: the channel ends when no process has it open, unless it persists.
     ///
     /// ```
     /// # use shmarray::{Channel, ChannelOptions, DType};
@@ -341,19 +339,13 @@ impl Channel {
     /// ```
     #[must_use]
     pub fn handle(&self) -> String {
-        self.descriptor().to_handle()
+        self.descriptor.to_handle()
     }
 
-    /// Returns what the handle of the channel says: the position of the first slot's message.
+    /// Returns the channel's descriptor, which is that of the first slot's message.
     #[must_use]
-    pub fn descriptor(&self) -> Descriptor {
-        let mut strides = vec![self.dtype.itemsize() as i64; self.shape.len()];
-        for dim in (1..self.shape.len()).rev() {
-            strides[dim - 1] = strides[dim] * self.shape[dim] as i64;
-        }
-        let layout = Layout { shape: self.shape.clone(), strides, offset: 0 };
-        let (segment, generation, dtype) = (self.segment, self.generation, self.dtype.clone());
-        Descriptor { segment, generation, dtype, layout, ticket: None }
+    pub fn descriptor(&self) -> &Descriptor {
+        &self.descriptor
     }
 
     /// Ends this process's part in the channel. Loans and views stay valid until they are dropped.
@@ -370,13 +362,13 @@ impl Channel {
     /// Returns the dtype of a message; `|u1` if messages are handles.
     #[must_use]
     pub fn dtype(&self) -> &DType {
-        &self.dtype
+        &self.descriptor.dtype
     }
 
     /// Returns the shape of a message; of varying shapes the largest.
     #[must_use]
     pub fn shape(&self) -> &[u64] {
-        &self.shape
+        &self.descriptor.layout.shape
     }
 
     /// Whether each message has a shape of its own.

@@ -3,15 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::address::Address;
 use super::end::End;
 use super::follower::Follower;
+use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
 use super::reader::not_a_channel;
 use super::{Channel, Joined, Side};
 use crate::error::{Error, ErrorKind, Result};
 use crate::format::ChannelMode;
-use crate::name::SegmentText;
 use crate::process;
 use crate::sweep;
 use crate::sys::{Appearances, Directory, Mutex};
@@ -25,33 +24,30 @@ impl Channel {
     /// receives and never does so stops the senders of a broadcast, and itself if it sends.
     ///
     /// # Errors
-    /// As [`Array::attach`](crate::Array::attach); [`Error::InvalidArgument`] when the name is not
-    /// a channel's, and when all ends are in use.
+    /// As [`Array::attach`](crate::Array::attach); [`Error::InvalidArgument`] and
+    /// [`Error::InvalidHandle`] when the name or the handle is not a channel's,
+    /// [`Error::InvalidArgument`] when all ends are in use.
     ///
     /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
     /// and whoever sends does not wait for this process. So is one on a mount for reading.
     pub fn open(handle_or_name: &str, receives: bool) -> Result<Self> {
-        let address = Address::parse(handle_or_name)?;
-        match Self::open_segment(&address) {
+        let sought = HandleOrName::parse(handle_or_name)?;
+        match Self::open_segment(&sought) {
             Ok(opened) => Self::join(opened, receives),
             Err(error) if is_for_followers(&error) => {
                 process::begin()?;
-                Self::follow(Follower::open(&Directory::current(), &address)?)
+                Self::follow(Follower::open(&Directory::current(), &sought)?)
             }
             Err(error) => Err(error),
         }
     }
 
     fn follow(follower: Follower) -> Result<Self> {
-        let (reader, generation) = (&follower.reader, follower.reader.generation()?);
-        let (header, layout) = (&reader.header, reader.layout);
+        let reader = &follower.reader;
         Ok(Self {
-            name: header.name.clone().ok_or_else(not_a_channel)?,
-            segment: SegmentText { id: header.id, cell: None },
-            generation,
-            dtype: header.dtype.clone(),
-            shape: header.layout.shape.clone(),
-            layout,
+            name: reader.header.name.clone().ok_or_else(not_a_channel)?,
+            descriptor: reader.descriptor()?,
+            layout: reader.layout,
             side: Side::Follower(Arc::new(follower)),
         })
     }
@@ -88,27 +84,23 @@ impl Channel {
         }
     }
 
-    pub(super) fn open_segment(address: &Address) -> Result<Opened> {
+    pub(super) fn open_segment(sought: &HandleOrName) -> Result<Opened> {
         process::begin()?;
         sweep::at_first_use();
-        let opened = Opened::new(address.attach()?).ok_or_else(not_a_channel)?;
-        let (dtype, described) = opened.segment.described();
-        address.check(dtype, described, opened.segment.generation())?;
+        let opened = Opened::new(sought.attach()?).ok_or_else(not_a_channel)?;
+        sought.check(&opened.descriptor())?;
         Ok(opened)
     }
 
     pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
         let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
-        let (segment, generation) = (opened.segment.text(), opened.segment.generation());
-        let (dtype, described) = opened.segment.described();
-        let (dtype, shape, layout) =
-            (dtype.clone(), described.shape.clone(), *opened.words.layout());
+        let (descriptor, layout) = (opened.descriptor(), *opened.words.layout());
         let receives = receives && layout.mode == ChannelMode::Broadcast;
         let end = Arc::new(End::join(opened, receives)?);
         let joined = Joined::to(&end);
         let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
         let side = Side::Member { end, joined, joining, receives };
-        Ok(Self { name, segment, generation, dtype, shape, layout, side })
+        Ok(Self { name, descriptor, layout, side })
     }
 }
 

@@ -8,6 +8,7 @@ use super::wait;
 use crate::array::Array;
 use crate::control::Ordering::{Acquire, SeqCst};
 use crate::control::{ChannelWords, fence};
+use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::format::{ChannelMode, Payload, SLOT_NDIM};
 use crate::segment::Segment;
@@ -38,6 +39,18 @@ impl Opened {
         let layouts =
             slots.map(|slot| Layout { offset: offset(slot), ..described.clone() }).collect();
         Some(Self { ring: Ring::new(words), ends: Ends::new(words), words, layouts, segment })
+    }
+
+    /// Returns the descriptor of the channel.
+    pub(super) fn descriptor(&self) -> Descriptor {
+        let (dtype, layout) = self.segment.described();
+        Descriptor {
+            segment: self.segment.text(),
+            generation: self.segment.generation(),
+            dtype: dtype.clone(),
+            layout: layout.clone(),
+            ticket: None,
+        }
     }
 
     /// Returns the layout of the array in a slot, if all have the channel's shape.

@@ -1,16 +1,15 @@
 //! A channel as a process sees it that may only read it: copies of its words and messages.
 
-use super::address::Address;
+use super::handle_or_name::HandleOrName;
 use super::ring::look;
+use crate::descriptor::Descriptor;
 use crate::error::{Error, Result};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, Header, PAGE_BYTES,
-    SLOT_HEAD_BYTES, TAIL_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, GENERATION_OFFSET, Header,
+    PAGE_BYTES, SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
+use crate::name::SegmentText;
 use crate::sys::{Directory, ForeignFile};
-
-/// The place of the generation in a header.
-const GENERATION_OFFSET: u64 = 136;
 
 /// An open channel that this process reads by calls.
 pub(super) struct Reader {
@@ -21,9 +20,9 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Opens a channel, whoever owns it.
-    pub(super) fn open(directory: &Directory, address: &Address) -> Result<Self> {
-        let file = ForeignFile::open(directory, address.lookup())?;
-        let (label, bytes) = (address.lookup().to_string(), file.bytes());
+    pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
+        let file = ForeignFile::open(directory, sought.lookup())?;
+        let (label, bytes) = (sought.lookup().to_string(), file.bytes());
         let front = |size: u64| {
             let mut front = vec![0; size.min(bytes) as usize];
             file.read_at(0, &mut front).map(|()| front)
@@ -33,12 +32,19 @@ impl Reader {
         let header = Header::read(&label, &all, bytes)?;
         let layout = header.channel.ok_or_else(not_a_channel)?;
         let reader = Self { file, header, layout };
-        address.check(&reader.header.dtype, &reader.header.layout, reader.generation()?)?;
+        sought.check(&reader.descriptor()?)?;
         Ok(reader)
     }
 
-    pub(super) fn generation(&self) -> Result<u64> {
-        self.word(GENERATION_OFFSET)
+    /// Returns the descriptor of the channel.
+    pub(super) fn descriptor(&self) -> Result<Descriptor> {
+        Ok(Descriptor {
+            segment: SegmentText { id: self.header.id, cell: None },
+            generation: self.word(GENERATION_OFFSET)?,
+            dtype: self.header.dtype.clone(),
+            layout: self.header.layout.clone(),
+            ticket: None,
+        })
     }
 
     /// Reads a word of the header.

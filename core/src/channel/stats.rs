@@ -1,7 +1,7 @@
 //! What can be seen of a channel from outside: `shmarray watch` shows it.
 
-use super::address::Address;
 use super::ends::{CLOSED, HELD, RECEIVES, SENDS};
+use super::handle_or_name::HandleOrName;
 use super::reader::Reader;
 use super::ring::look::{self, SlotUse};
 use super::slot::SlotHead;
@@ -70,7 +70,7 @@ impl ChannelStats {
     pub fn read(handle_or_name: &str) -> Result<Self> {
         sys::refuse_orphan()?;
         let directory = Directory::current();
-        let reader = Reader::open(&directory, &Address::parse(handle_or_name)?)?;
+        let reader = Reader::open(&directory, &HandleOrName::parse(handle_or_name)?)?;
         let (layout, next) = (reader.layout, reader.next_number()?);
         let (mut loaned, mut queued, mut held, mut newest_ns) = (0, 0, 0, 0);
         for slot in 0..layout.slots {

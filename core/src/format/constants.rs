@@ -31,6 +31,9 @@ pub(crate) const LOCK_ONLY: u64 = 2;
 pub(crate) const DECOMMITTED: u64 = 4;
 /// The offset of the control words; see `control`.
 pub(crate) const CONTROL_WORDS_OFFSET: usize = 128;
+/// The offset of the generation, the second of the control words.
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+pub(crate) const GENERATION_OFFSET: u64 = CONTROL_WORDS_OFFSET as u64 + 8;
 /// The offset of the array's description, unless its dtype is too long for the first page.
 pub(crate) const DESCRIPTION_OFFSET: usize = 256;
 /// The room for the description in the first page. The lease table follows it.

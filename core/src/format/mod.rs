@@ -34,7 +34,7 @@ pub(crate) use constants::{
     PAGE_BYTES, PERSIST,
 };
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub(crate) use constants::{MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
+pub(crate) use constants::{GENERATION_OFFSET, MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]

@@ -37,7 +37,7 @@ pub(crate) fn read_header(lookup: Lookup<'_>, file: &sys::SegmentFile) -> Result
         all => Header::read(&label, &file.read_front(all)?, file.bytes())?,
     };
     let expected = match lookup {
-        Lookup::Id(id) if *id != header.id => label.clone(),
+        Lookup::Id(id) | Lookup::OwnId(id) if *id != header.id => label.clone(),
         // A copy of a segment's file: what ended it would end the original.
         Lookup::Name(_) if file.is_another_than(&header.id)? => "the id of this file".to_owned(),
         _ => return Ok(header),

@@ -24,10 +24,20 @@ enum FoundSegment {
 impl Segment {
     /// Returns the segment of a descriptor, mapped now or found in the table.
     pub(crate) fn attach(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        Self::attach_by(Lookup::Id(&descriptor.segment.id), descriptor, access)
+    }
+
+    /// Returns the segment of a descriptor if it is this user's.
+    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    pub(crate) fn attach_own(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
+        Self::attach_by(Lookup::OwnId(&descriptor.segment.id), descriptor, access)
+    }
+
+    fn attach_by(lookup: Lookup<'_>, descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
         let (text, expected) = (&descriptor.segment, descriptor.generation);
         let segment = match find(text, access) {
             Some(segment) => segment,
-            None => Self::open(Lookup::Id(&text.id), text.cell, access)?,
+            None => Self::open(lookup, text.cell, access)?,
         };
         let found = segment.generation();
         match found == expected {
@@ -80,7 +90,7 @@ fn given_back(lookup: Lookup<'_>, cell: Option<u32>, directory: &Directory) -> E
     let directory = directory.path().to_owned();
     match lookup {
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
-        Lookup::Id(&id) => {
+        Lookup::Id(&id) | Lookup::OwnId(&id) => {
             Error::SegmentNotFound { segment: SegmentText { id, cell }.to_string(), directory }
         }
     }

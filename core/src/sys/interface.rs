@@ -30,17 +30,19 @@ pub(crate) struct LastCheck {
     pub(crate) checked_ns: AtomicU64,
 }
 
-/// The name by which a segment is looked up: its id, or the name that a person gave.
+/// The name by which a segment is looked up: its id, or the name that a person gave. A name and an
+/// `OwnId` find only segments of this user. An `Id` finds what other users share with it, too.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lookup<'a> {
     Id(&'a SegmentId),
+    OwnId(&'a SegmentId),
     Name(&'a ArrayName),
 }
 
 impl std::fmt::Display for Lookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Id(id) => id.fmt(f),
+            Self::Id(id) | Self::OwnId(id) => id.fmt(f),
             Self::Name(name) => name.fmt(f),
         }
     }

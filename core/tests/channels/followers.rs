@@ -39,6 +39,16 @@ fn peer() {
     become_user(FOLLOWER);
     let mut channel = None;
     serve(|line| {
+        if let Some(handle) = line.strip_prefix("open ") {
+            return match channel.insert(Channel::open(handle, true)) {
+                Ok(opened) => format!("is a follower: {}", opened.is_follower()),
+                Err(error) => format!("{:?}", error.kind()),
+            };
+        }
+        if line == "create" {
+            let created = Channel::create("theirs", int32(), &[2], &broadcast(2));
+            return channel.insert(created).as_ref().unwrap().handle();
+        }
         let opened = channel.get_or_insert_with(|| Channel::open("numbers", true));
         let channel = match opened {
             Ok(channel) => channel,

@@ -9,7 +9,6 @@ mod watched;
 
 mod basics;
 mod broadcasts;
-mod by_address;
 mod deaths;
 mod ends;
 mod events;
@@ -19,6 +18,7 @@ mod golden;
 mod handles;
 mod late_stores;
 mod names;
+mod opened_by_handle;
 mod queues;
 mod refusals;
 

@@ -143,8 +143,8 @@ class Channel(_core.Channel):
         is copied, and ``is_follower`` is True.
 
         Raises ValueError if the name or the handle is an array's, or if all ends of the channel are
-        in use, ``shmarray.StaleHandleError`` and FileNotFoundError if the channel of a handle has
-        ended.
+        in use. Raises FileNotFoundError if the channel of a handle has ended, and StaleHandleError
+        if its segment has something else by now.
 
         >>> import shmarray
         >>> channel = shmarray.Channel.create("frames", (480, 640), "u1")

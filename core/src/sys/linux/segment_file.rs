@@ -79,7 +79,7 @@ impl SegmentFile {
     /// this user's or shared with it.
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, access: Access) -> Result<Self> {
         let path = match lookup {
-            Lookup::Id(id) => directory.segment_path(id),
+            Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
         };
         let not_found = |call, error: io::Error| match error.kind() {
@@ -99,11 +99,9 @@ impl SegmentFile {
 
     /// Opens a segment's file if it is this user's: another user's file is never mapped unasked.
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        match Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite) {
-            Ok(file) if file.file.metadata().is_ok_and(|facts| directory::is_own(&facts)) => {
-                Ok(Some(file))
-            }
-            Ok(_) | Err(Error::NotOwner { .. } | Error::InvalidSegment { .. }) => Ok(None),
+        match Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite) {
+            Ok(file) => Ok(Some(file)),
+            Err(Error::NotOwner { .. } | Error::InvalidSegment { .. }) => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -254,8 +252,8 @@ pub(crate) fn unlink_name(
     Ok(file)
 }
 
-/// Checks who owns a file. An id finds what its owner shares by the file's mode. A name finds only
-/// files of this user, because anybody can create a name in a directory that all users share.
+/// Checks the owner of a file. An id finds what its owner shares by the file's mode. A name finds
+/// only files of this user, because anybody can create a name in a directory that all users share.
 fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
     let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
     let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
@@ -277,7 +275,9 @@ fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Id(id) | Lookup::OwnId(id) => {
+            Error::SegmentNotFound { segment: id.to_string(), directory }
+        }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }

@@ -92,7 +92,7 @@ impl SegmentFile {
     }
 
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite).map(Some)
+        Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
     }
 
     pub(crate) fn bytes(&self) -> u64 {
@@ -223,7 +223,9 @@ pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Id(id) | Lookup::OwnId(id) => {
+            Error::SegmentNotFound { segment: id.to_string(), directory }
+        }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }

@@ -74,7 +74,9 @@ pub(crate) fn page_bytes() -> u64 {
 pub(super) fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) => Error::SegmentNotFound { segment: id.to_string(), directory },
+        Lookup::Id(id) | Lookup::OwnId(id) => {
+            Error::SegmentNotFound { segment: id.to_string(), directory }
+        }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
     }
 }

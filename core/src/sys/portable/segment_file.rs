@@ -153,7 +153,7 @@ impl SegmentFile {
 
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, _access: Access) -> Result<Self> {
         let id = match lookup {
-            Lookup::Id(id) => *id,
+            Lookup::Id(id) | Lookup::OwnId(id) => *id,
             Lookup::Name(name) => directory.named(name)?,
         };
         let shmem =
@@ -167,7 +167,7 @@ impl SegmentFile {
     }
 
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Lookup::Id(id), Access::ReadWrite).map(Some)
+        Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
     }
 
     pub(crate) fn bytes(&self) -> u64 {

@@ -169,12 +169,12 @@ fn opened(
     receives: bool,
     seconds: Option<f64>,
 ) -> Result<Option<Value>, Error> {
-    let address = arguments::handle_or_name(ruby, handle_or_name)?;
+    let text = arguments::handle_or_name(ruby, handle_or_name)?;
     let channel = match seconds {
-        None => Some(Channel::open(&address, receives).or_raise(ruby)?),
+        None => Some(Channel::open(&text, receives).or_raise(ruby)?),
         Some(seconds) => {
             let step = duration(seconds);
-            unless_interrupted(waiting(|| Channel::open_within(&address, receives, Some(step))))
+            unless_interrupted(waiting(|| Channel::open_within(&text, receives, Some(step))))
                 .or_raise(ruby)?
                 .flatten()
         }

@@ -1,19 +1,16 @@
-//! A channel is opened by its name or by its handle.
+//! A channel is opened by its handle.
 
 use std::fs;
 
 use shmarray::{Array, Channel, ChannelMode, ChannelOptions, ChannelStats, ErrorKind, Options};
 
 use crate::followers::as_root;
-use crate::support::{Peer, directory, is_peer, scenario, serve};
-use crate::watched::become_user;
+use crate::support::{Peer, directory, scenario};
 use crate::{MODES, create, int32, message, number, open, receive, send};
-
-const OTHER: u32 = 64_323;
 
 #[test]
 fn a_handle_leads_to_the_channel() {
-    scenario("by_address::a_handle_leads_to_the_channel", || {
+    scenario("opened_by_handle::a_handle_leads_to_the_channel", || {
         for mode in MODES {
             let channel = create(&ChannelOptions::new().mode(mode));
             let other = Channel::open(&channel.handle(), true).unwrap();
@@ -30,7 +27,7 @@ fn a_handle_leads_to_the_channel() {
 
 #[test]
 fn a_handle_leads_there_after_the_name_is_gone() {
-    scenario("by_address::a_handle_leads_there_after_the_name_is_gone", || {
+    scenario("opened_by_handle::a_handle_leads_there_after_the_name_is_gone", || {
         let channel = create(&ChannelOptions::new());
         shmarray::unlink("numbers").unwrap();
         assert!(Channel::open("numbers", true).is_err());
@@ -42,7 +39,7 @@ fn a_handle_leads_there_after_the_name_is_gone() {
 
 #[test]
 fn handles_that_are_not_the_channels_are_refused() {
-    scenario("by_address::handles_that_are_not_the_channels_are_refused", || {
+    scenario("opened_by_handle::handles_that_are_not_the_channels_are_refused", || {
         let channel = create(&ChannelOptions::new());
         let handle = channel.handle();
         let refused = |from: &str, to: &str| {
@@ -61,7 +58,7 @@ fn handles_that_are_not_the_channels_are_refused() {
             let said = refused(from, to).to_string();
             assert!(said.contains(field), "{field}: {said}");
         }
-        let mut other_life = channel.descriptor();
+        let mut other_life = channel.descriptor().clone();
         other_life.generation ^= 1;
         let stale = Channel::open(&other_life.to_handle(), true).map(drop).unwrap_err();
         assert_eq!(stale.kind(), ErrorKind::StaleHandle, "{stale}");
@@ -81,35 +78,42 @@ fn handles_that_are_not_the_channels_are_refused() {
     });
 }
 
-/// A process of another user, which opens what it is told.
 #[test]
-#[ignore = "it is another process of the tests"]
-fn peer() {
-    if !is_peer("by_address::peer") {
-        return;
-    }
-    become_user(OTHER);
-    let mut channel = None;
-    serve(|line| match (line, &channel) {
-        ("receive", Some(channel)) => number(&message(channel)).to_string(),
-        (handle, _) => match Channel::open(handle, true) {
-            Ok(opened) => format!("{}", channel.insert(opened).is_follower()),
-            Err(error) => format!("{:?}", error.kind()),
-        },
+fn another_user_follows_by_the_handle() {
+    as_root("opened_by_handle::another_user_follows_by_the_handle", || {
+        let options = ChannelOptions::new().mode(ChannelMode::Broadcast).file_mode(0o644);
+        let channel = create(&options);
+        let mut peer = Peer::start("followers::peer");
+        let other = channel.handle().replace(r#""shape":[2]"#, r#""shape":[1]"#);
+        assert_eq!(peer.ask(&format!("open {other}")), "InvalidHandle");
+        assert_eq!(peer.ask(&format!("open {}", channel.handle())), "is a follower: true");
+        send(&channel, 8);
+        assert_eq!(peer.ask("receive"), "8 0");
+        peer.end();
+    });
+}
+
+/// The mode lets root write, but the file's owner may truncate it at any moment.
+#[test]
+fn root_does_not_map_the_channel_of_another_user() {
+    as_root("opened_by_handle::root_does_not_map_the_channel_of_another_user", || {
+        let mut peer = Peer::start("followers::peer");
+        let handle = peer.ask("create");
+        for text in ["theirs", &handle] {
+            assert!(Channel::open(text, true).unwrap().is_follower(), "{text}");
+        }
+        peer.end();
     });
 }
 
 #[test]
-fn another_user_follows_by_the_handle() {
-    as_root("by_address::another_user_follows_by_the_handle", || {
-        let options = ChannelOptions::new().mode(ChannelMode::Broadcast).file_mode(0o644);
-        let channel = create(&options);
-        let mut peer = Peer::start("by_address::peer");
-        let other = channel.handle().replace(r#""shape":[2]"#, r#""shape":[1]"#);
-        assert_eq!(peer.ask(&other), "InvalidHandle");
-        assert_eq!(peer.ask(&channel.handle()), "true");
-        send(&channel, 8);
-        assert_eq!(peer.ask("receive"), "8");
-        peer.end();
+fn a_handle_of_any_shape_leads_to_its_channel() {
+    scenario("opened_by_handle::a_handle_of_any_shape_leads_to_its_channel", || {
+        for shape in [&[0][..], &[2, 0, 3], &[], &[1, 4]] {
+            let channel = Channel::create("numbers", int32(), shape, &ChannelOptions::new());
+            let channel = channel.unwrap();
+            let opened = Channel::open(&channel.handle(), true).unwrap();
+            assert_eq!(opened.shape(), shape);
+        }
     });
 }
