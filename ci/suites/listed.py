@@ -109,6 +109,7 @@ PYTHON_LONG = " or ".join(
         "test_threads_may_use_arrays_to_the_end",
         "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
         "test_kills_at_random_moments",
+        "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
     )
 )
 # The files of tests about what changes from one Python to the next.

@@ -26,6 +26,7 @@ LAYERS = (
     {"multiprocessing"},
     {"concurrent"},
     {"joblib"},
+    {"dask"},
     {"__init__", "__main__"},
 )
 """From the lowest up. A folder is one entry."""

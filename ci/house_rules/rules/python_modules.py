@@ -27,6 +27,7 @@ LAYERS = (
     {"multiprocessing"},
     {"concurrent"},
     {"joblib"},
+    {"dask"},
     {"__init__", "__main__"},
 )
 ONLY_FOR_TYPES = {"TYPE_CHECKING", "typing.TYPE_CHECKING"}

@@ -33,7 +33,7 @@ from . import _core, _family
 from ._codec._parts import Array, compact_dtype
 from ._core import StaleHandleError
 
-_VARIABLE = "SHMARRAY_PICKLE_BY_HANDLE"
+VARIABLE = "SHMARRAY_PICKLE_BY_HANDLE"
 
 
 class ByHandle:
@@ -45,14 +45,14 @@ class ByHandle:
         _State.on.add(self)
         if not _State.entries:
             _State.entries = [_Entry(copyreg.dispatch_table, _reducer), *_entries_of_dill()]
-        os.environ[_VARIABLE] = "1"
+        os.environ[VARIABLE] = "1"
         _family.say()  # so that what children send outlives them
 
     def off(self) -> None:
         """Pickles arrays as before, unless another switch is on. A second call does nothing."""
         _State.on.discard(self)
         if not _State.on:
-            os.environ.pop(_VARIABLE, None)
+            os.environ.pop(VARIABLE, None)
             while _State.entries:
                 _State.entries.pop().remove()
 
@@ -124,7 +124,7 @@ def pickle_by_handle() -> ByHandle:
 
 def follow_parent() -> None:
     """Turns the switch on or off as the environment says, which the parent has set."""
-    if os.environ.get(_VARIABLE) != "1":
+    if os.environ.get(VARIABLE) != "1":
         # These switches are the fork server's, which has the environment of an earlier parent.
         for switch in list(_State.on):
             switch.off()

@@ -1,0 +1,93 @@
+"""Moves a worker's results into shared memory when somebody asks for them first."""
+
+import asyncio
+import functools
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
+from typing import Any
+
+import numpy as np
+
+from .. import _core
+from . import _frames, _handshakes
+from ._config import Settings
+
+_THREAD_BYTES = 4 << 20
+"""Larger arrays are copied by a thread, while the worker serves others."""
+
+
+class Results:
+    """The data of a worker, whose private arrays are replaced by shared ones before they are sent.
+
+    So an array is copied once, for however many receivers, and the worker has no second copy. Data
+    are immutable in Dask; from here on others may have these, so they are read-only.
+    """
+
+    def __init__(self, data: MutableMapping[Any, Any]) -> None:
+        self._data = data
+        self._in_work: dict[Any, asyncio.Task[None]] = {}
+
+    async def share(self, keys: Collection[Any]) -> None:
+        """Shares those that are arrays in memory and large enough. Others are left as they are."""
+        for key in keys:
+            value = self._value(key)
+            if type(value) is not np.ndarray or value.nbytes < Settings.min_shared_bytes:
+                continue
+            if value.base is not None and _core.is_shared(value):
+                self._protect(key, value)
+            elif _is_worth_it(value):
+                await self._share_one(key, value)
+
+    async def _share_one(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
+        if value.nbytes < _THREAD_BYTES:
+            self._replace(key, value, _frames.copied(value))
+            return
+        if key not in self._in_work:
+            self._in_work[key] = asyncio.create_task(self._share_in_thread(key, value))
+            self._in_work[key].add_done_callback(lambda _: self._in_work.pop(key, None))
+        # The copying goes on if one of those who ask goes away.
+        await asyncio.shield(self._in_work[key])
+
+    async def _share_in_thread(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
+        self._replace(key, value, await asyncio.to_thread(_frames.copied, value))
+
+    def _replace(self, key: Any, value: object, shared: "np.ndarray[Any, Any] | None") -> None:
+        # Meanwhile it may have been released, spilled, or computed again.
+        if shared is not None and self._value(key) is value:
+            shared.flags.writeable = False
+            self._data[key] = shared
+
+    def _protect(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
+        """Makes the data read-only. The task may have kept the array itself."""
+        if value.flags.writeable:
+            view = value.view()
+            view.flags.writeable = False
+            self._data[key] = view
+
+    def _value(self, key: Any) -> Any:
+        """Returns a value in memory; None for one that was spilled to disk or is not there."""
+        return getattr(self._data, "fast", self._data).get(key)
+
+
+def _is_worth_it(value: "np.ndarray[Any, Any]") -> bool:
+    return (
+        value.nbytes >= Settings.min_bytes
+        and value.flags.forc
+        and value.dtype.isbuiltin == 1
+        and not value.dtype.hasobject
+    )
+
+
+def shared_first(
+    get_data: Callable[..., Awaitable[Any]], results: Results
+) -> Callable[..., Awaitable[Any]]:
+    """Returns the handler of a worker that others ask for data."""
+
+    @functools.wraps(get_data)
+    async def handler(
+        comm: Any, keys: Collection[Any], who: Any = None, serializers: Any = None
+    ) -> Any:
+        if _handshakes.reaches(comm):
+            await results.share(keys)
+        return await get_data(comm, keys=keys, who=who, serializers=serializers)
+
+    return handler
