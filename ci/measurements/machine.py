@@ -25,7 +25,7 @@ def facts():
 
 def versions():
     found = {name: peers.version(package) for name, package in peers.NAMES.values() if package}
-    others = ("iceoryx2", "spdl-io", "safetensors", "numpy", "xarray", "pandas")
+    others = ("iceoryx2", "spdl-io", "safetensors", "numpy", "xarray", "pandas", "distributed")
     return {
         "Python": platform.python_version(),
         "Ruby": line("ruby", "-e", "print RUBY_VERSION"),

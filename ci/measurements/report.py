@@ -18,6 +18,10 @@ ROWS = {
     "npy threads": "NPY and NPZ: one load, by the number of threads",
     "npy processes": "NPY and NPZ: one load, by the number of processes",
     "npy ticks": "A tick of 1 ms beside threads that load: the 99th percentile",
+    "dask": "Dask on one host: an array to a worker or to the client",
+    "dask broadcast": "Dask on one host: the client's array to 4 workers",
+    "dask memory": "Dask on one host: memory, in multiples of the array",
+    "dask programs": "Dask on one host: programs",
     "memory": "Memory, in multiples of the array",
     "growth": "Growth",
 }

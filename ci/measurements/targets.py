@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import channel, jobs, npy, ruby, standard
+from rows import channel, dask, jobs, npy, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -380,6 +380,65 @@ def tick(figures, kind, workers):
     return ours <= 0.1 * theirs, words
 
 
+# Key, words, row, case, and how many times the rate of plain distributed ours must be.
+DASK_RATES = (
+    ("private", "400 MB private, to a worker", dask.ROW, dask.case("400 MB", "private", "task"), 8),
+    ("shared", "400 MB shared, to a worker", dask.ROW, dask.case("400 MB", "shared", "task"), 50),
+    *(
+        (
+            f"client {kind}",
+            f"400 MB {kind}, to the client",
+            dask.ROW,
+            dask.case("400 MB", kind, "client"),
+            20,
+        )
+        for kind in dask.KINDS
+    ),
+    *(
+        (
+            f"broadcast {kind}",
+            f"400 MB {kind}, to 4 workers",
+            dask.BROADCAST,
+            dask.broadcast_case("400 MB", kind),
+            20,
+        )
+        for kind in dask.KINDS
+    ),
+    ("rechunk", "rechunk of 400 MB", dask.PROGRAMS, dask.RUNS["rechunk"][0], 1.5),
+)
+DASK_NEVER_SLOWER = 1.05
+
+
+def dask_targets(figures):
+    for key, words, row, case, least in DASK_RATES:
+        target = f"Dask, {words}: at least {least} × the rate of plain distributed"
+        yield faster(figures, f"dask {key}", target, (row, case), dask.THEIRS, least)
+    yield dask_memory(figures)
+    ratios = [
+        found
+        for row in (dask.ROW, dask.BROADCAST, dask.PROGRAMS)
+        for case in figures.cases(row)
+        for found in as_many_times(figures, case, (row, case, "ours"), dask.THEIRS)
+    ]
+    target = f"Dask, every case: at most {DASK_NEVER_SLOWER} × plain distributed's time"
+    yield "dask slower", target, *worst_of(ratios, DASK_NEVER_SLOWER)
+
+
+def dask_memory(figures):
+    """Compares the arrays that exist beside the client's own."""
+    found = [figures.get(dask.MEMORY, case, "ours") for case in figures.cases(dask.MEMORY)]
+    target = "Dask, 400 MB shared at 4 workers and the client: memory of at most 1.1 arrays"
+    if None in found or not found:
+        return "dask memory", target, None, ""
+    private, shared = found
+    return (
+        "dask memory",
+        target,
+        shared <= 1.1,
+        f"{shared:.2f} (private: {private:.2f}, with the client's own)",
+    )
+
+
 def why(met, reason):
     return (reason or "not explained yet") if met is False else ""
 
@@ -397,6 +456,7 @@ def judge(results):
         path_targets,
         channel_targets,
         npy_targets,
+        dask_targets,
     ):
         for key, target, met, words in rows(figures):
             judged.append(

@@ -2,6 +2,7 @@
 
 from rows import (
     channel,
+    dask,
     growth,
     jobs,
     limits,
@@ -27,6 +28,7 @@ FAMILIES = {
     "paths": paths,
     "channel": channel,
     "npy": npy,
+    "dask": dask,
     "memory": memory,
     "growth": growth,
 }
