@@ -201,8 +201,9 @@ def test_the_scheduler_shows_what_workers_hold_and_have_sent():
 
 
 def test_data_on_disk_are_bytes_and_come_back():
-    config = {"distributed.worker.memory.target": 0.3, "distributed.worker.memory.spill": 0.35}
-    with dask.config.set(config), cluster(memory_limit="200 MB") as (client, (first, second)):
+    fractions = {"target": 0.1, "spill": False, "pause": False, "terminate": False}
+    config = {f"distributed.worker.memory.{name}": part for name, part in fractions.items()}
+    with dask.config.set(config), cluster(memory_limit="800 MB") as (client, (first, second)):
         futures = [made(client, tasks.shared_ones, 4 * MB, first) for _ in range(5)]
 
         def on_disk(dask_worker):
@@ -242,6 +243,18 @@ def test_a_worker_is_not_killed_for_memory_that_it_shares():
             return all(shares[on] < whole[on] - 300 * MB for on in workers)
 
         until(are_told_their_share)
+
+
+def test_a_worker_keeps_little_of_what_it_has_released(monkeypatch):
+    monkeypatch.delenv("SHMARRAY_POOL_BYTES")
+    limit = 800 * MB
+    with cluster(1, memory_limit=limit) as (client, (first,)):
+        held = [made(client, tasks.shared_ones, 2 * MB, first) for _ in range(20)]
+        assert len(held) == 20
+        del held
+        until(lambda: listed_arrays() == [])
+        kept = sum(info.segment_bytes for info in shmarray.segments() if info.kind == "pool")
+        assert kept <= limit / 8
 
 
 # Strangers.

@@ -86,6 +86,7 @@ async def dask_setup(server: Any) -> None:
         _worker.attend(server)
         if server.nanny:
             _worker.leave_family()
+            _worker.limit_pool(server)
             # A nanny answers only when it has started, which its worker does first.
             telling = asyncio.create_task(_tell_nanny(server))
             _tellings.add(telling)
