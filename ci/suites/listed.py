@@ -110,6 +110,7 @@ PYTHON_LONG = " or ".join(
         "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
         "test_kills_at_random_moments",
         "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
+        "test_two_hosts_without_shmarray_have_the_same_results",
     )
 )
 # The files of tests about what changes from one Python to the next.
