@@ -107,8 +107,12 @@ class Cluster:
         before = sum(map(proportional, pids))
         array = make(size_bytes // 8, is_shared, 1)
         future = self._client.scatter(array, broadcast=True, hash=False)
-        self._count = 1
-        self._check_all(future)
+        # Memory counts for those that have touched it.
+        tasks = [
+            self._client.submit(np.sum, future, workers=[worker], pure=False)
+            for worker in self._workers
+        ]
+        assert self._client.gather(tasks) == [len(array)] * WORKERS
         return (sum(map(proportional, pids)) - before) / array.nbytes
 
     def _check_all(self, future):
