@@ -32,7 +32,7 @@ PATHS = (
     "tests/test_worker_memory.py",
     "tests/test_utils_comm.py",
 )
-# The last failures of a test that needs a minute more are no difference either way.
+# A test that fails runs twice more: some depend on how fast the machine is.
 OPTIONS = ("-q", "-p", "no:cacheprovider", "--timeout", "120", "--reruns", "2", "--color=no")
 
 

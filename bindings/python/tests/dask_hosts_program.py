@@ -34,8 +34,8 @@ def sums():
 
 
 def moves(client):
-    """Moves an array from each worker to each, and returns how: by handle (h), or by wire (w), for
-    each pair of hosts.
+    """Moves an array from each worker to each, and returns the ways that arrays took, "handle" or
+    "wire", within a host and between hosts.
     """
     hosts = client.run(tasks.namespace)
     ways = collections.defaultdict(set)

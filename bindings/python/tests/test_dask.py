@@ -324,6 +324,33 @@ def test_a_comm_that_breaks_gives_back_what_nobody_has_read():
     assert listed_arrays() == []
 
 
+def test_what_a_receiver_leaves_in_a_message_is_given_back_after_its_answer():
+    class Odd:
+        """Not for msgpack: Dask serializes the whole message a second time."""
+
+    async def send():
+        async with wire() as (here, there):
+            message = {"data": to_serialize(NUMBERS), "odd": Odd}
+            got = (await asyncio.gather(there.read(), here.write(message)))[0]
+            assert got["data"][0] == NUMBERS[0]
+            assert sum(info.tickets for info in listed_arrays()) == 1
+            await asyncio.gather(here.read(), there.write("OK"))
+            await asyncio.gather(there.read(), here.write("next"))
+            assert [info.tickets for info in listed_arrays()] == [0]
+
+    asyncio.run(send())
+
+
+def test_what_is_not_answered_is_held_though_another_message_follows():
+    async def send():
+        async with wire() as (here, there):
+            for number in range(2):
+                await here.write({"data": to_serialize(NUMBERS + number)})
+            return [(await there.read())["data"][0] - NUMBERS[0] for _ in range(2)]
+
+    assert asyncio.run(send()) == pytest.approx([0, 1])
+
+
 def test_a_comm_that_is_forgotten_gives_back_what_nobody_has_read():
     async def send():
         async with wire() as (here, _):

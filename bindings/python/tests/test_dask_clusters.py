@@ -15,13 +15,13 @@ import distributed
 import numpy as np
 import pandas as pd
 import pytest
-import xarray as xr
 from distributed import Client, LocalCluster, wait
 
 import dask_tasks as tasks
 import shmarray
 import shmarray.dask
 from conftest import allocated_bytes, listed_arrays
+from dask_hosts_program import dask_array_program, xarray_program
 from working import sweep_after_deaths, until
 
 pytestmark = [
@@ -127,24 +127,11 @@ def test_scattered_data_are_once_in_shared_memory_for_all_workers(workers, direc
         ] * workers
 
 
-def dask_array_program():
-    x = da.random.default_rng(7).random((1000, 1000), chunks=(500, 250))
-    return ((x + x.T) @ x.rechunk((250, 1000))).sum(axis=0).compute()
-
-
 def overlap_program():
     x = da.random.default_rng(3).random((1000, 1000), chunks=(500, 500))
     return (
         x.map_overlap(lambda a: a - a.mean(), depth=50, boundary="reflect").mean(axis=1).compute()
     )
-
-
-def xarray_program():
-    data = da.random.default_rng(5).random((365, 100, 50), chunks=(30, 100, 50))
-    days = np.arange("2001-01-01", "2002-01-01", dtype="M8[D]").astype("M8[ns]")
-    t = xr.DataArray(data, dims=("time", "y", "x"), coords={"time": days})
-    monthly = t.groupby("time.month")
-    return (monthly - monthly.mean("time")).std("time").compute().values
 
 
 def dataframe_program():

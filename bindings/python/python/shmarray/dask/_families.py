@@ -9,15 +9,12 @@ import numpy as np
 from distributed.protocol.serialize import families, register_serialization_family
 
 from . import _frames, _handshakes
-from ._config import Settings
 
 _Serialized: TypeAlias = tuple[dict[str, Any], Sequence[Any]]
 _Dumps: TypeAlias = Callable[..., _Serialized]
 _Array: TypeAlias = np.ndarray[Any, Any]
 
 _NAMES = ("dask", "pickle")
-_GOOD_DTYPE = 1
-"""``isbuiltin`` of NumPy's own dtypes."""
 
 
 class _State:
@@ -70,13 +67,7 @@ def _loads(standard: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_scattered(array: _Array) -> bool:
     """Returns whether Dask would first copy the elements of this array together."""
-    return (
-        array.nbytes >= Settings.min_bytes
-        and not array.flags.forc
-        and 0 not in array.strides
-        and array.dtype.isbuiltin == _GOOD_DTYPE
-        and not array.dtype.hasobject
-    )
+    return not array.flags.forc and 0 not in array.strides and _frames.can_be_copied(array)
 
 
 def _strided(array: _Array, standard: _Dumps, context: Any) -> _Serialized | None:

@@ -105,6 +105,15 @@ def part_of_shared(view: np.ndarray[Any, Any]) -> tuple[Lease, int, bool, int] |
     return location
 
 
+def can_be_copied(array: np.ndarray[Any, Any]) -> bool:
+    """Returns whether `copied` takes an array: one of NumPy's own numbers, large enough."""
+    return (
+        array.nbytes >= Settings.min_bytes
+        and array.dtype.isbuiltin == 1
+        and not array.dtype.hasobject
+    )
+
+
 def copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     """Returns a copy of an array of numbers in shared memory, in C order unless the array is in
     Fortran order. Returns None if there is no room.

@@ -93,7 +93,7 @@ def _tell(how: str) -> None:
 
 def _follow(kind: type[Comm]) -> None:
     """Replaces the methods of a class of comms."""
-    handshake_info, write = kind.handshake_info, kind.write
+    handshake_info, read, write = kind.handshake_info, kind.read, kind.write
     close, abort = kind.close, kind.abort
 
     @functools.wraps(handshake_info)
@@ -104,6 +104,11 @@ def _follow(kind: type[Comm]) -> None:
             forwards = not self.deserialize
             info[KEY] = {**identity, "forwards": forwards, "comm": _number(self)}
         return info
+
+    @functools.wraps(read)
+    def own_read(self: Comm, *arguments: Any, **options: Any) -> Awaitable[Any]:
+        reading, under_way = read(self, *arguments, **options), _of_comm.get(self)
+        return reading if under_way is None else _was_read(reading, under_way)
 
     @functools.wraps(write)
     def own_write(self: Comm, *arguments: Any, **options: Any) -> Awaitable[Any]:
@@ -123,7 +128,7 @@ def _follow(kind: type[Comm]) -> None:
         _end(self)
         abort(self)
 
-    for method in (own_handshake_info, own_write, own_close, own_abort):
+    for method in (own_handshake_info, own_read, own_write, own_close, own_abort):
         setattr(kind, method.__name__, method)
 
 
@@ -133,6 +138,12 @@ async def _written(writing: Awaitable[Any], under_way: UnderWay) -> Any:
     except BaseException:
         under_way.end()
         raise
+
+
+async def _was_read(reading: Awaitable[Any], under_way: UnderWay) -> Any:
+    message = await reading
+    under_way.answered()
+    return message
 
 
 def _number(comm: Comm) -> int:

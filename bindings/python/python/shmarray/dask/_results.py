@@ -34,7 +34,7 @@ class Results:
                 continue
             if value.base is not None and _core.is_shared(value):
                 self._protect(key, value)
-            elif _is_worth_it(value):
+            elif value.flags.forc and _frames.can_be_copied(value):
                 await self._share_one(key, value)
 
     async def _share_one(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
@@ -66,15 +66,6 @@ class Results:
     def _value(self, key: Any) -> Any:
         """Returns a value in memory; None for one that was spilled to disk or is not there."""
         return getattr(self._data, "fast", self._data).get(key)
-
-
-def _is_worth_it(value: "np.ndarray[Any, Any]") -> bool:
-    return (
-        value.nbytes >= Settings.min_bytes
-        and value.flags.forc
-        and value.dtype.isbuiltin == 1
-        and not value.dtype.hasobject
-    )
 
 
 def shared_first(

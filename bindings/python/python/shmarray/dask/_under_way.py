@@ -1,4 +1,4 @@
-"""The tickets of the message that a comm is sending, until the receiver has taken them."""
+"""The tickets of what a comm has sent, until the receiver has answered."""
 
 import threading
 from collections.abc import Sequence
@@ -7,22 +7,32 @@ from .. import _core
 
 
 class UnderWay:
-    """The handles that one comm has sent last. A broken comm gives their tickets back.
+    """The handles that one comm has sent since its peer answered. A broken comm gives their tickets
+    back.
 
-    A comm that carries data alternates: a process writes again only after the peer has read what
-    it wrote before. So at the next message these tickets have been taken. To give back a ticket
-    that was taken does nothing.
+    A comm that carries data alternates: the peer answers after it has loaded a message. Tickets
+    that it has not taken by then it never takes: Dask may serialize a message twice, and an object
+    may fail to load. So they are given back, too. To give back a ticket that was taken does
+    nothing.
     """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._handles: list[str] = []
-        self._is_broken = False
+        self._is_broken = self._is_answered = False
 
     def begin(self) -> None:
-        """Forgets the message before, which was received."""
+        """Begins a message. Gives back what is left of those before, if they were answered."""
         with self._lock:
-            self._handles = []
+            if not self._is_answered:
+                return
+            self._is_answered = False
+            handles, self._handles = self._handles, []
+        _give_back(handles)
+
+    def answered(self) -> None:
+        """Called when the peer has sent a message."""
+        self._is_answered = True
 
     def add(self, handles: Sequence[str]) -> None:
         """Adds handles of this message. Dask calls this in a thread for large messages, and does
