@@ -22,7 +22,11 @@ CONFIG = {
     # No task is at fault if its worker is killed.
     "distributed.scheduler.allowed-failures": 1_000,
     "distributed.comm.timeouts.connect": "5s",
+    # A LocalCluster gives up a worker that is away when this time has passed since its death, also
+    # if another death is the reason. By default it is 15 s: after some deaths no worker is left.
+    "distributed.deploy.lost-worker-timeout": "1 day",
 }
+WORKERS = 4
 
 
 def wave(client, is_large):
@@ -37,11 +41,12 @@ def main(count, seed):
     choose = random.Random(seed)
     killed = done = 0
     with (
-        LocalCluster(n_workers=4, threads_per_worker=1, dashboard_address=":0") as cluster,
+        LocalCluster(n_workers=WORKERS, threads_per_worker=1, dashboard_address=":0") as cluster,
         Client(cluster) as client,
     ):
         number = 0
         while done < count:
+            assert len(cluster.workers) == WORKERS, "the cluster has given up a worker"
             added = wave(client, number % 3 == 0)
             pids = [nanny.pid for nanny in cluster.workers.values()]
             victim = choose.choice(pids)

@@ -5,6 +5,7 @@ import logging
 from typing import Any
 
 from distributed import Nanny, Scheduler, Worker
+from distributed.core import Status
 from distributed.diagnostics import plugin as dask_plugin
 from distributed.protocol.pickle import dumps
 
@@ -104,6 +105,7 @@ async def _tell_nanny(worker: Worker) -> None:
     try:
         await nanny.plugin_add(plugin=dumps(plugin), name=plugin.name)
     except OSError as error:
-        logger.warning("The nanny counts shared memory as the worker's own: %s", error)
+        if worker.status in (Status.init, Status.running, Status.paused):
+            logger.warning("The nanny counts shared memory as the worker's own: %s", error)
     finally:
         await nanny.close_rpc()
