@@ -20,7 +20,7 @@ from distributed import Client, LocalCluster, wait
 import dask_tasks as tasks
 import shmarray
 import shmarray.dask
-from conftest import allocated_bytes, listed_arrays
+from conftest import allocated_bytes, files_in, listed_arrays
 from dask_hosts_program import dask_array_program, xarray_program
 from working import sweep_after_deaths, until
 
@@ -95,6 +95,35 @@ def test_a_task_that_keeps_its_shared_result_may_still_write_into_it():
         assert result(client, tasks.facts, future, on=second) == (MB, True, False)
         assert result(client, tasks.store_into_kept, on=first) is True
         assert result(client, tasks.facts, future, on=second)[0] == MB + 6
+
+
+def test_in_64_mb_of_shared_memory_what_has_no_room_goes_by_wire(small_tmpfs):
+    place = small_tmpfs("size=64m")
+    with cluster() as (client, (first, second)):
+        futures = [made(client, tasks.ones, MB, first) for _ in range(16)]
+        arrived = [result(client, tasks.facts, future, on=second) for future in futures]
+        assert [facts[0] for facts in arrived] == [MB] * 16
+        assert {facts[1] for facts in arrived} == {True, False}
+        counts = total(client)
+        assert counts.sent_by_handle_bytes + counts.sent_by_wire_bytes == 16 * MB * 8
+        assert counts.found_no_room_bytes == counts.sent_by_wire_bytes
+        del futures
+    sweep_after_deaths()
+    assert files_in(place) == []
+
+
+@pytest.mark.parametrize("make", [tasks.ones, tasks.shared_ones])
+def test_a_task_may_fork_and_its_child_may_be_killed(make, files):
+    with cluster() as (client, (first, second)):
+        future = made(client, make, MB, first)
+        for on in (first, second, first, second):
+            assert result(client, tasks.sum_in_a_killed_child, future, on=on) == MB
+        assert future.result().sum() == MB
+        after = made(client, make, MB, second)
+        assert result(client, tasks.facts, after, on=first) == (MB, True, False)
+        del future, after
+    sweep_after_deaths()
+    assert files() == []
 
 
 def test_a_worker_is_of_a_family_of_its_own(monkeypatch):

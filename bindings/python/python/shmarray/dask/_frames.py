@@ -1,5 +1,6 @@
 """Replaces the large frames of a serialized object by handles, and handles by memory."""
 
+import contextlib
 import logging
 import typing
 from collections.abc import Mapping, Sequence
@@ -122,7 +123,6 @@ def copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
         return _core.share(array, order, None, False, 0o600)
     except _shortage.FULL as error:
-        count("found_no_room_bytes", array.nbytes)
         if not _State.was_full:
             _State.was_full = True
             logger.warning("%s. Arrays without room go as bytes.", error)
@@ -143,10 +143,9 @@ def _send(frame: Any, size: int) -> _Sent | None:
     if copy is not None:
         location = _core.locate(copy)
         assert location is not None
-        try:
+        with contextlib.suppress(*_shortage.FULL):
             return _Sent(str(_core.handle_to_send(location[0])), location[3], False)
-        except _shortage.FULL:
-            count("found_no_room_bytes", size)
+    count("found_no_room_bytes", size)
     count("sent_by_wire_bytes", size)
     return None
 
