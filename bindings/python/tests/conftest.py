@@ -254,15 +254,15 @@ def run_python():
     return run
 
 
-# Ctrl-C once: of a signal that is sent again, nothing is seen. It is also for a program that was
-# begun with SIGINT ignored.
+# Ctrl-C once: of a signal that is sent again, nothing is seen, also while the interpreter ends, which
+# sets a handler in Python back to the system's. It is also for a program that was begun with SIGINT
+# ignored.
 INTERRUPTED_ONCE = """
 import signal
 
-def interrupt_once(number, frame, seen=[]):
-    if not seen:
-        seen.append(number)
-        raise KeyboardInterrupt
+def interrupt_once(number, frame):
+    signal.signal(number, signal.SIG_IGN)
+    raise KeyboardInterrupt
 
 signal.signal(signal.SIGINT, interrupt_once)
 """
