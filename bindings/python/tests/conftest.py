@@ -254,9 +254,8 @@ def run_python():
     return run
 
 
-# Ctrl-C once: of a signal that is sent again, nothing is seen, also while the interpreter ends, which
-# sets a handler in Python back to the system's. It is also for a program that was begun with SIGINT
-# ignored.
+# Ctrl-C once: a signal that is sent again is ignored, also while the interpreter ends, which sets a
+# handler in Python back to the system's. It is also for a program begun with SIGINT ignored.
 INTERRUPTED_ONCE = """
 import signal
 
