@@ -68,8 +68,11 @@ def sum_in_a_killed_child(array):
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
-        os.write(writing, repr(float(array.sum())).encode())
-        signal.pause()
+        try:
+            os.write(writing, repr(float(array.sum())).encode())
+            signal.pause()
+        finally:
+            os._exit(1)
     os.close(writing)
     found = float(os.read(reading, 100))
     os.kill(child, signal.SIGKILL)
