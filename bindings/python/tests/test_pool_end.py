@@ -101,3 +101,34 @@ def test_a_forked_child_of_the_parent_has_no_part_in_its_pool(one):
         os._exit(status)
     assert one.apply(tasks.square, (2,)) == 4
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+INTERRUPTED_WHILE_PACKING = """
+import os, signal
+import shmarray.multiprocessing as mp
+
+class Interrupts:
+    def __reduce__(self):
+        signal.raise_signal(signal.SIGINT)
+        return int, ()
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where the shell had it ignored
+pool = mp.get_context("fork").Pool(2)
+never = [signal.SIGUSR1]
+for job in (
+    lambda: pool.map(signal.sigwait, [never, Interrupts()], chunksize=1),
+    lambda: pool.apply_async(abs, (Interrupts(),)),
+):
+    try:
+        job()
+    except KeyboardInterrupt:
+        os.write(1, b"interrupted ")
+print(pool.apply(abs, (-1,)), len(pool._cache))
+pool.terminate()
+pool.join()
+"""
+
+
+def test_ctrl_c_while_a_part_is_pickled_ends_the_job_at_once_and_the_pool_goes_on(run_python):
+    # As the part's outcome it was raised only after the other part, which never ends.
+    assert run_python(INTERRUPTED_WHILE_PACKING) == "interrupted interrupted 1 0\n"

@@ -313,14 +313,24 @@ class _Feeder:
         try:
             task.pack(self._protocol)
         except BaseException as error:
+            self._raise_interrupt(part[0], error)
             _set(self._jobs, part[0], part[1], (False, error))
             return True
         try:
             self._dispatcher.submit(task)
         except BaseException as error:
+            self._raise_interrupt(part[0], error)
             _abandon(self._jobs, part[0], error, tell=True)
             return False
         return True
+
+    def _raise_interrupt(self, job: int, error: BaseException) -> None:
+        """Raises a KeyboardInterrupt of the caller's thread. As the outcome of a part it would be
+        raised only after all other parts.
+        """
+        if isinstance(error, KeyboardInterrupt) and threading.current_thread() is not self.thread:
+            _abandon(self._jobs, job, error, tell=False)
+            raise error
 
 
 def _set(jobs: dict[int, Any], job: int, index: int, outcome: tuple[bool, Any]) -> None:
