@@ -56,13 +56,31 @@ def test_a_registrys_host_is_refused_in_every_form(tmp_path, text):
 
 
 def test_a_suite_with_two_rows_is_refused(copy, plant):
-    line = plant(TABLE, "| house rules | twice | – |")
+    line = plant(TABLE, "| house rules | twice | – | – |")
     assert_has(refused("suites_table", copy), f"{TABLE}:{line}", "two rows for house rules")
 
 
 def test_a_suite_that_is_not_there_is_refused(copy, plant):
-    line = plant(TABLE, "| a suite of nobody's | all | – |")
+    line = plant(TABLE, "| a suite of nobody's | all | – | – |")
     assert_has(refused("suites_table", copy), f"{TABLE}:{line}", "ci/suites does not have")
+
+
+def test_a_suite_in_another_form_than_the_table_says_is_refused(copy):
+    place, said = with_row(copy, "| loom | – |", "| loom | all |")
+    assert_has(said, place, "the table says that loom has a short form")
+    place, said = with_row(copy, "| house rules | all |", "| house rules | – |")
+    assert_has(said, place, "the table says that house rules has no short form")
+
+
+def with_row(copy, old, new):
+    """The place of a row that begins otherwise now, and what the rule says of the table with it."""
+    path = copy / TABLE
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    said = refused("suites_table", copy)
+    path.write_text(text)
+    return f"{TABLE}:{text[: text.index(old)].count(chr(10)) + 1}", said
 
 
 # Exceptions

@@ -8,11 +8,12 @@
 # shellcheck source=ci/shell/newer.sh
 . ci/shell/newer.sh
 
-# The form of its checks that a script runs. `--short` is what ci/test has time for, `--long` is
-# what that leaves out, and without either word the script runs both.
-form=both
+# The form of its checks that a script runs: `--short`, or `--long`, which is what that leaves out.
+# Some scripts have a third, `--release`. Without a word a script runs all of them.
+# ci/suites/listed.py says which form is run when.
+form=all
 case ${1-} in
-    --short | --long) form=${1#--} && shift ;;
+    --short | --long | --release) form=${1#--} && shift ;;
 esac
 
 passed=0
@@ -21,8 +22,9 @@ left_out= # how many cases a script leaves out
 sources=()
 directory=
 
-is_short() { [ "$form" != long ]; }
-is_long() { [ "$form" != short ]; }
+is_short() { [ "$form" = short ] || [ "$form" = all ]; }
+is_long() { [ "$form" = long ] || [ "$form" = all ]; }
+is_release() { [ "$form" = release ] || [ "$form" = all ]; }
 
 # case_of NAME COMMAND…: one case, which passes if the command succeeds.
 case_of() {

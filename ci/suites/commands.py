@@ -9,8 +9,12 @@ from running import ROOT
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
-# All tests of core are built with the same features, so that its dependencies are compiled once.
-FEATURES = "ndarray"
+# Of core, the C ABI and the command line all are built, also for the tests of one of them: so cargo
+# gives what they depend on the same features each time, and compiles it once.
+FEATURES = "shmarray/ndarray"
+CRATES = ["-p", "shmarray", *BINDINGS, "--features", FEATURES]
+# Compiling core without optimising it takes a third of the time. For tests that compute little.
+UNOPTIMISED = ["--config", "profile.dev.package.shmarray.opt-level=0"]
 # Shows what a test prints when it finds that it cannot run here.
 SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"
@@ -67,8 +71,14 @@ def python_tests(expression):
     return pytest("bindings/python/tests", "-k", expression)
 
 
-def core(*arguments):
-    return cargo("test", "-p", "shmarray", "--features", FEATURES, *arguments)
+def rust(*arguments):
+    """Tests of core, of the C ABI and of the command line."""
+    return cargo("test", *CRATES, *arguments)
+
+
+def each_test(names):
+    """The arguments that choose these of core/tests."""
+    return [f"--test={name}" for name in names]
 
 
 def crashes(*tests):
@@ -76,13 +86,8 @@ def crashes(*tests):
 
 
 def portable(*tests):
-    """Core with the portable backend, without its examples, which need messages."""
-    return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
-
-
-def elsewhere():
-    """The C ABI over the portable backend."""
-    return with_cfg("portable", "test", "-p", "shmarray-ffi", "--test", "elsewhere")
+    """Tests over the portable backend. Core's examples are left out, since they need messages."""
+    return with_cfg("portable", "test", *CRATES, *tests)
 
 
 def arm(*tests):
@@ -98,9 +103,8 @@ def arm(*tests):
     return ["env", *variables, *command]
 
 
-def musl(tests, *others):
-    """These of core/tests under musl, and what `others` choose of the rest."""
-    return core("--target", MUSL, *(f"--test={name}" for name in tests), *others)
+def musl(*arguments):
+    return cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL, *arguments)
 
 
 def clippy():

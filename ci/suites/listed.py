@@ -1,25 +1,26 @@
-"""The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs.
+"""The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs, and RELEASE
+what `ci/test --release` runs.
 
-A suite is a name, a command, and the function that counts its tests in what it prints. SHORT has
-every suite, in a form that a newcomer has time for. LONG has what those forms leave out, under the
-same names; neither form repeats the other. CONTRIBUTING.md has the list in words, and a house rule
-compares the two.
+A suite is a name, a command, and the function that counts its tests in what it prints. SHORT is
+what a change needs, in a time that a newcomer has. LONG is the rest of what continuous integration
+runs, and RELEASE what it has no time for. A suite may have a form in each of them, under the same
+name; no form repeats another. CONTRIBUTING.md has the list in words, and a house rule compares the
+two.
 """
 
 from commands import (
-    BINDINGS,
     PYTHON_SOURCES,
     RAKE_TEST,
     SAYING,
     TARGETS,
+    UNOPTIMISED,
     arm,
     bash,
     bash_line,
     cargo,
     clippy,
-    core,
     crashes,
-    elsewhere,
+    each_test,
     foreign,
     long_form,
     musl,
@@ -30,6 +31,7 @@ from commands import (
     pytest,
     python,
     python_tests,
+    rust,
     rustdoc,
     stubtest,
 )
@@ -46,42 +48,68 @@ from running import ROOT
 # The suites that take longest, longest first: they begin first, so that no core is idle at the end.
 LONGEST = {
     "short": (
-        "Miri",
         "Python",
-        "sanitizers: threads in core",
         "core",
         "core, crashes",
-        "lint: Rust",
-        "valgrind: C and Ruby",
-        "Python: joblib's own tests",
-        "Python: CPython's tests of multiprocessing",
-        "loom",
         "Ruby",
-        "C ABI and command line",
-        "core, musl",
+        "lint: Rust",
         "C and C++",
-        "sanitizers: C and C++",
+        "C ABI and command line",
+        "conformance",
+        "Python: CPython's tests of multiprocessing",
+        "Python: CPython's tests of futures",
     ),
     "long": (
+        "Python",
+        "Miri",
+        "core",
+        "loom",
+        "Python: joblib's own tests",
+        "the crate as published",
+        "core, portable backend",
+        "core, musl",
+    ),
+    "release": (
+        "soak: workers killed",
         "C and C++",
         "Miri",
-        "Python",
         "valgrind: C and Ruby",
         "a new dtype",
         "core, faults",
         "core, musl",
         "installing",
+        "sanitizers: threads in core",
         "core and the C ABI compile for aarch64-unknown-linux-gnu",
-        "soak: workers killed",
         "core, crashes",
     ),
 }
-MUSL_SHORT = ("arrays", "leases", "messages", "linux")
-# The tests of core, each a file or a folder, but crashes, which needs a cfg of its own.
-CORE_TESTS = {path.stem for path in ROOT.glob("core/tests/*.rs")}
-CORE_TESTS |= {path.parent.name for path in ROOT.glob("core/tests/*/main.rs")} - {"crashes"}
-PORTABLE_LONG = sorted(CORE_TESTS - {"arrays"})
-MUSL_LONG = sorted(CORE_TESTS - {*MUSL_SHORT})
+
+
+def rust_tests_in(folder):
+    """The tests in a folder, each a file or a folder."""
+    files = {path.stem for path in ROOT.glob(f"{folder}/*.rs")}
+    return files | {path.parent.name for path in ROOT.glob(f"{folder}/*/main.rs")}
+
+
+# crashes is built with a cfg of its own.
+CORE_TESTS = rust_tests_in("core/tests") - {"crashes"}
+# Those that take longest, to compile or to run.
+CORE_LONG = (
+    "cells_model",
+    "channel_model",
+    "cleaners",
+    "fork_moments",
+    "large_numbers",
+    "npy_attacks",
+    "npy_properties",
+    "stranger_files",
+)
+CORE_SHORT = sorted(CORE_TESTS.difference(CORE_LONG))
+FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/tests"))
+PORTABLE_LONG = ("arrays", "elsewhere")
+PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
+MUSL_LONG = ("arrays", "leases", "messages", "linux")
+MUSL_RELEASE = sorted(CORE_TESTS.difference(MUSL_LONG))
 SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
@@ -94,7 +122,7 @@ CRASH_SHORT = (
     "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
     "a_store_that_is_not_announced_is_found",
 )
-CRASH_LONG = (
+CRASH_RELEASE = (
     "a_crash_at_any_step_beside_another_operation_costs_nobody_anything",
     "every_store_to_a_header_is_announced",
 )
@@ -103,17 +131,26 @@ FAULTS_SHORT = (
     "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
     "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
 )
-# The tests of Python that kill many processes or start many interpreters.
-PYTHON_LONG = " or ".join(
+# The tests of Python that kill many processes, start many interpreters, or fill memory.
+PYTHON_RELEASE = " or ".join(
     (
         "(test_mp_kills and (spawn or forkserver))",
+        "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
+    )
+)
+PYTHON_LONG = " or ".join(
+    (
+        "test_mp_kills",
+        "test_dead_workers",
+        "test_small_memory",
+        "test_dask_clusters",
+        "test_dask_hosts",
         "test_a_queue_without_a_size_goes_on",
+        "test_one_process_may_put_a_lot_before_anybody_gets",
         "test_a_pipe_tells_of_a_death_after_the_last_whole_message",
         "test_threads_may_use_arrays_to_the_end",
         "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
         "test_kills_at_random_moments",
-        "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
-        "test_two_hosts_without_shmarray_have_the_same_results",
     )
 )
 # The files of tests about what changes from one Python to the next.
@@ -139,7 +176,6 @@ HOUSE = [
     ("house rules", bash("ci/tidy"), counted_line),
     ("house rules: what they refuse", pytest("ci/house_rules"), pytest_line),
     ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
-    ("a new dtype", pytest("ci/new_dtype/test_refusals.py"), pytest_line),
     ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
     ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
     ("format: C and C++", bash_line(CLANG_FORMAT), one_check),
@@ -150,36 +186,21 @@ HOUSE = [
 ]
 
 CORE = [
-    ("core", core(*SAYING), rust_tests),
-    ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
-    ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
     (
-        "core, portable backend",
-        one_after_the_other(portable("--test", "arrays", *SAYING), elsewhere()),
+        "core",
+        one_after_the_other(rust("--lib", *each_test(CORE_SHORT), *SAYING), rust("--doc")),
         rust_tests,
     ),
-    ("core, musl", musl(MUSL_SHORT, *SAYING), rust_tests),
-    *[
-        (
-            f"core and the C ABI compile for {target}",
-            cargo("check", "-q", "-p", "shmarray", "-p", "shmarray-ffi", "--target", target),
-            one_check,
-        )
-        for target in TARGETS
-    ],
-    ("targets that core refuses", python("ci/published/targets.py"), counted_line),
+    ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
+    ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
 ]
 
 C = [
-    ("C ABI and command line", cargo("test", *BINDINGS, *SAYING), rust_tests),
+    ("C ABI and command line", rust("--bins", *each_test(FFI_AND_CLI), *SAYING), rust_tests),
     ("C and C++", bash("ci/test-c", "--short"), counted_line),
     ("recorded ABI", pytest("ci/abi"), pytest_line),
     ("installing", bash("ci/test-install", "--short"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
-    ("sanitizers: threads in core", bash("ci/thread-sanitizer"), counted_line),
-    ("Miri", bash("ci/miri", "--short"), counted_line),
-    ("loom", bash("ci/loom", "--short"), counted_line),
-    ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
 ]
 
 PYTHON = [
@@ -195,7 +216,6 @@ PYTHON = [
         counted_line,
     ),
     ("Python: CPython's tests of futures", foreign("cpython_futures.py"), counted_line),
-    ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
     ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_SHORT), counted_line),
     (
         "Python: little shared memory",
@@ -210,7 +230,6 @@ EVERYTHING = [
     ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
     ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
-    ("the crate as published", python("ci/published/crate.py"), counted_line),
     (
         "golden files",
         python("ci/conformance/golden/make.py", "--check"),
@@ -218,11 +237,6 @@ EVERYTHING = [
     ),
     ("conformance", bash("ci/conformance/run"), counted_line),
     ("README examples", python("ci/published/readme_examples.py"), counted_line),
-    (
-        "README's commands to install",
-        python("ci/published/readme_commands.py", "Rust"),
-        counted_line,
-    ),
     ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
     ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),
     ("example: channels", bash("examples/channels/run", "--quick"), one_check),
@@ -241,20 +255,51 @@ EVERYTHING = [
 SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
 LONG = [
-    ("a new dtype", pytest("ci/new_dtype/test_added.py"), pytest_line),
-    ("core, crashes", long_form(crashes(*CRASH_LONG)), rust_tests),
+    ("core", rust(*each_test(CORE_LONG), *SAYING), rust_tests),
+    (
+        "core, portable backend",
+        portable(*UNOPTIMISED, *each_test(PORTABLE_LONG), *SAYING),
+        rust_tests,
+    ),
+    ("core, musl", musl(*UNOPTIMISED, *each_test(MUSL_LONG), *SAYING), rust_tests),
+    *[
+        (
+            f"core and the C ABI compile for {target}",
+            cargo("check", "-q", "-p", "shmarray", "-p", "shmarray-ffi", "--target", target),
+            one_check,
+        )
+        for target in TARGETS
+    ],
+    ("C and C++", bash("ci/test-c", "--long"), counted_line),
+    ("Miri", bash("ci/miri", "--short"), counted_line),
+    ("loom", bash("ci/loom", "--short"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
+    ("Python", python_tests(f"({PYTHON_LONG}) and not ({PYTHON_RELEASE})"), pytest_line),
+    *other_pythons(OTHER_LONG),
+    ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
+    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
+    ("the crate as published", python("ci/published/crate.py"), counted_line),
+    (
+        "README's commands to install",
+        python("ci/published/readme_commands.py", "Rust"),
+        counted_line,
+    ),
+]
+
+RELEASE = [
+    ("a new dtype", pytest("ci/new_dtype"), pytest_line),
+    ("core, crashes", long_form(crashes(*CRASH_RELEASE)), rust_tests),
     ("core, faults", bash("ci/inject", "--long"), counted_line),
     (
         "core, portable backend",
         one_after_the_other(
-            portable("--lib", *(f"--test={name}" for name in PORTABLE_LONG), *SAYING),
-            portable("--doc"),
+            portable("--lib", *each_test(PORTABLE_RELEASE), *SAYING), portable("--doc")
         ),
         rust_tests,
     ),
     (
         "core, musl",
-        one_after_the_other(musl(MUSL_LONG, "--lib", *SAYING), musl((), "--doc")),
+        one_after_the_other(musl(*each_test(MUSL_RELEASE), "--lib", *SAYING), musl("--doc")),
         rust_tests,
     ),
     (
@@ -262,18 +307,18 @@ LONG = [
         arm("per_byte", "copy::", "element", "reduce"),
         rust_tests,
     ),
-    ("C and C++", bash("ci/test-c", "--long"), counted_line),
+    ("targets that core refuses", python("ci/published/targets.py"), counted_line),
+    ("C and C++", bash("ci/test-c", "--release"), counted_line),
     ("installing", bash("ci/test-install", "--long"), counted_line),
     ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
+    ("sanitizers: threads in core", bash("ci/thread-sanitizer"), counted_line),
     ("Miri", bash("ci/miri", "--long"), counted_line),
     ("loom", bash("ci/loom", "--long"), counted_line),
-    ("Python", python_tests(PYTHON_LONG), pytest_line),
-    *other_pythons(OTHER_LONG),
-    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
+    ("Python", python_tests(PYTHON_RELEASE), pytest_line),
     ("Python: little shared memory", foreign("small_memory.py"), counted_line),
     *only_with_numo("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
     ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
-    ("soak: workers killed", bash("ci/soak", "3000"), counted_line),
+    ("soak: workers killed", bash("ci/soak"), counted_line),
     ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
     (
         "README's commands to install",
@@ -281,3 +326,5 @@ LONG = [
         counted_line,
     ),
 ]
+
+FORMS = {"short": SHORT, "long": LONG, "release": RELEASE}

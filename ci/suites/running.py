@@ -19,6 +19,7 @@ import time
 
 import launch
 import processes
+from counting import Count
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -71,11 +72,13 @@ def expect_children():
     LOGS.mkdir(parents=True, exist_ok=True)
 
 
-def run(name, command, count):
-    """Runs a suite to its end.
+def run(name, command, count, begin_before=float("inf")):
+    """Runs a suite to its end, or skips it if that time has passed.
 
     Returns its count, and (seconds, processor seconds).
     """
+    if time.time() > begin_before:
+        return Count(skipped=1, reasons=["no time was left to begin it"]), (0, 0)
     log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
     began = time.monotonic()
     with open(log_path, "w") as log:

@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 import running
@@ -204,6 +205,24 @@ def looked(looks, logs):
     looks.append(None)
     if len(looks) == 3 * running.STUCK_LOOKS:
         (logs / "enough").touch()
+
+
+def test_a_suite_that_cannot_begin_in_time_is_skipped_and_the_report_says_why(tmp_path, capsys):
+    command = shell(f"touch {tmp_path}/begun; echo 1 passed, 0 failed")
+    count, seconds = running.run("late", command, counted_line, begin_before=0)
+    assert (count.passed, count.failed, count.skipped) == (0, 0, 1)
+    assert not (tmp_path / "begun").exists()
+    assert report([("late", count, seconds)]) == 1
+    assert "1 × late: no time was left to begin it\n" in capsys.readouterr().out
+
+
+def test_ci_run_tells_both_forms_the_same_time_before_which_a_suite_may_begin(tmp_path):
+    began = int(time.time())
+    form = f"echo $BEGIN_BEFORE >> {tmp_path}/told; echo 1 passed, 0 failed, 0 skipped"
+    assert ci_run(tmp_path, form, form).returncode == 0
+    first, second = (tmp_path / "told").read_text().split()
+    assert first == second
+    assert int(first) >= began + 70 * 60
 
 
 def ci_run(directory, short, long):

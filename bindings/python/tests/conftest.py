@@ -53,6 +53,15 @@ def pytest_collection_finish():
     gc.freeze()
 
 
+@pytest.fixture(autouse=True, scope="module")
+def freeze_again():
+    """Freezes also what the tests of a module imported, and collects what is garbage by now."""
+    yield
+    gc.unfreeze()
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def directory(monkeypatch):
     """The directory of this test's segments. Anything left there is a failure."""
