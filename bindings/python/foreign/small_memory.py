@@ -1,6 +1,6 @@
 """Runs the programs here with little shared memory: a /dev/shm of its own, which nobody else sees.
 
-    python small_memory.py                              what ci/test --long runs
+    python small_memory.py                              what ci/test --release runs
     python small_memory.py SIZE PROGRAM [ARGUMENT …]    one program
 
 SIZE is that of a tmpfs, such as 64m; "full" is one that has 256 KiB left, for semaphores. Nothing

@@ -44,7 +44,7 @@ use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watc
 struct Form<T> {
     /// Without SHMARRAY_LONG, as in `ci/test`.
     sample: T,
-    /// With SHMARRAY_LONG=1, as in `ci/test --long`.
+    /// With SHMARRAY_LONG=1, as in `ci/test --release`.
     long: T,
     /// With SHMARRAY_LONG=all, as in `ci/inject`.
     all: T,
