@@ -1,11 +1,13 @@
 """Dask clusters of real processes move arrays by handle, and leave nothing when they die."""
 
+import asyncio
 import contextlib
 import gc
 import os
 import signal
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import dask.array as da
@@ -16,12 +18,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from distributed import Client, LocalCluster, wait
+from distributed.core import Status
 
 import dask_tasks as tasks
 import shmarray
 import shmarray.dask
 from conftest import allocated_bytes, files_in, listed_arrays
 from dask_hosts_program import dask_array_program, xarray_program
+from shmarray.dask import _setup
 from working import sweep_after_deaths, until
 
 pytestmark = [
@@ -370,3 +374,22 @@ def test_a_worker_that_is_killed_leaves_nothing(tmp_path):
 
 def test_the_version_of_distributed_is_one_that_this_was_written_for():
     assert distributed.__version__ >= "2025.1"
+
+
+class NannyThatIsGone:
+    async def plugin_add(self, **_):
+        raise OSError("nobody answers")
+
+    async def close_rpc(self):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("status", "warns"), [(Status.running, True), (Status.closing, False), (Status.closed, False)]
+)
+def test_only_a_worker_that_goes_on_warns_of_a_nanny_that_cannot_be_told(status, warns, caplog):
+    worker = types.SimpleNamespace(
+        nanny="tcp://127.0.0.1:1", status=status, rpc=lambda _: NannyThatIsGone()
+    )
+    asyncio.run(_setup._tell_nanny(worker))
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * warns
