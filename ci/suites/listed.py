@@ -258,7 +258,7 @@ LONG = [
     ("core", rust(*each_test(CORE_LONG), *SAYING), rust_tests),
     (
         "core, portable backend",
-        portable(*UNOPTIMISED, *each_test(PORTABLE_LONG), *SAYING),
+        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_LONG), *SAYING),
         rust_tests,
     ),
     ("core, musl", musl(*UNOPTIMISED, *each_test(MUSL_LONG), *SAYING), rust_tests),
