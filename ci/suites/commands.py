@@ -86,8 +86,8 @@ def crashes(*tests):
 
 
 def portable(*tests):
-    """Tests of core over the portable backend. Its examples and the command line are left out, since
-    they need messages and channels.
+    """Tests of core over the portable backend. The examples and the command line are left out: they
+    need messages and channels.
     """
     return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
 
