@@ -73,14 +73,15 @@ def test_a_suite_in_another_form_than_the_table_says_is_refused(copy):
 
 
 def with_row(copy, old, new):
-    """The place of a row that begins otherwise now, and what the rule says of the table with it."""
+    """Returns the place of a row whose beginning is replaced, and what the rule then says."""
     path = copy / TABLE
     text = path.read_text()
     assert text.count(old) == 1
     path.write_text(text.replace(old, new))
     said = refused("suites_table", copy)
     path.write_text(text)
-    return f"{TABLE}:{text[: text.index(old)].count(chr(10)) + 1}", said
+    line = text[: text.index(old)].count("\n") + 1
+    return f"{TABLE}:{line}", said
 
 
 # Exceptions

@@ -8,9 +8,9 @@
 # shellcheck source=ci/shell/newer.sh
 . ci/shell/newer.sh
 
-# The form of its checks that a script runs: `--short`, or `--long`, which is what that leaves out.
-# Some scripts have a third, `--release`. Without a word a script runs all of them.
-# ci/suites/listed.py says which form is run when.
+# The form of its checks that a script runs: `--short`, `--long` or, in some scripts, `--release`.
+# No form repeats another. Without a word a script runs all of them. ci/suites/listed.py says which
+# form of `ci/test` runs which form of a script.
 form=all
 case ${1-} in
     --short | --long | --release) form=${1#--} && shift ;;

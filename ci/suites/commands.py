@@ -9,11 +9,11 @@ from running import ROOT
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
-# Of core, the C ABI and the command line all are built, also for the tests of one of them: so cargo
-# gives what they depend on the same features each time, and compiles it once.
+# Cargo is always given all three crates, also for the tests of one of them. It then chooses the
+# same features for their dependencies each time, and compiles each dependency once.
 FEATURES = "shmarray/ndarray"
 CRATES = ["-p", "shmarray", *BINDINGS, "--features", FEATURES]
-# Compiling core without optimising it takes a third of the time. For tests that compute little.
+# For tests that compute little: core compiles in a third of the time if it is not optimised.
 UNOPTIMISED = ["--config", "profile.dev.package.shmarray.opt-level=0"]
 # Shows what a test prints when it finds that it cannot run here.
 SAYING = ["--", "--show-output"]
@@ -77,7 +77,7 @@ def rust(*arguments):
 
 
 def each_test(names):
-    """The arguments that choose these of core/tests."""
+    """The arguments that choose these integration tests."""
     return [f"--test={name}" for name in names]
 
 

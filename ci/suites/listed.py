@@ -1,11 +1,10 @@
 """The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs, and RELEASE
 what `ci/test --release` runs.
 
-A suite is a name, a command, and the function that counts its tests in what it prints. SHORT is
-what a change needs, in a time that a newcomer has. LONG is the rest of what continuous integration
-runs, and RELEASE what it has no time for. A suite may have a form in each of them, under the same
-name; no form repeats another. CONTRIBUTING.md has the list in words, and a house rule compares the
-two.
+A suite is a name, a command, and the function that counts its tests in what it prints. SHORT runs
+after each change. Continuous integration runs SHORT and LONG; RELEASE takes too long for it. A
+suite may have a form in each of them, under the same name; no form repeats another. CONTRIBUTING.md
+has the list in words, and a house rule compares the two.
 """
 
 from commands import (
@@ -91,7 +90,7 @@ def rust_tests_in(folder):
     return files | {path.parent.name for path in ROOT.glob(f"{folder}/*/main.rs")}
 
 
-# crashes is built with a cfg of its own.
+# Without crashes, which is built with a cfg of its own.
 CORE_TESTS = rust_tests_in("core/tests") - {"crashes"}
 # Those that take longest, to compile or to run.
 CORE_LONG = (

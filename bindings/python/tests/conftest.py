@@ -55,7 +55,7 @@ def pytest_collection_finish():
 
 @pytest.fixture(autouse=True, scope="module")
 def freeze_again():
-    """Freezes also what the tests of a module imported, and collects what is garbage by now."""
+    """Freezes the objects that a module's tests imported, after a collection of all objects."""
     yield
     gc.unfreeze()
     gc.collect()

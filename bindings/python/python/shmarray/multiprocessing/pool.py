@@ -325,8 +325,8 @@ class _Feeder:
         return True
 
     def _raise_interrupt(self, job: int, error: BaseException) -> None:
-        """Raises a KeyboardInterrupt of the caller's thread. As the outcome of a part it would be
-        raised only after all other parts.
+        """Abandons the job and raises a KeyboardInterrupt that came in the caller's thread.
+        As the outcome of a part it would reach the caller only after all other parts.
         """
         if isinstance(error, KeyboardInterrupt) and threading.current_thread() is not self.thread:
             _abandon(self._jobs, job, error, tell=False)
