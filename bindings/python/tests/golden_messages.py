@@ -108,7 +108,7 @@ MESSAGES = {
     "text_of_bytes": lambda: payload(_message.pack(b"bytes that are an object")),
     "bytes": lambda: payload(_message.pack_bytes(memoryview(b"bytes that are no object"))),
     "small_array": lambda: payload(_message.pack({"frame": frame()})),
-    "small_readonly_array": lambda: payload(_message.pack([readonly()])),
+    "small_readonly_array": lambda: encoded([readonly()], _pickler.ArrayPickler),
     "parts": lambda: encoded(views(), AllOutOfBand),
     "array": lambda: payload(_message.pack(shmarray.ones(3))),
     "array_readonly": lambda: payload(_message.pack(fixed(shmarray.ones(3)))),

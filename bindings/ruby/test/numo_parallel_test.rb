@@ -81,6 +81,18 @@ class NumoParallelTest < NumoTest
     end
   end
 
+  def test_views_that_overlap_come_back_as_arrays_of_their_own
+    [4, 4096, 40_000].each do |size|
+      found = map([0]) do
+        all = Numo::DFloat.new(3 * size).seq
+        [all[0...(2 * size)], all[size..], all]
+      end.first
+      found.each { |array| array.inplace * 2 }
+      all = Numo::DFloat.new(3 * size).seq * 2
+      assert_equal [all[0...(2 * size)], all[size..], all], found
+    end
+  end
+
   def test_an_object_that_occurs_twice_stays_one
     map([100, 50_000]) do |size|
       array = Numo::UInt8.new(size).fill(7)

@@ -23,8 +23,9 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     Arrays that are shared already go by handle. Private arrays of at least 32 KiB all together are
     copied once into shared memory; those of up to 16 KiB each are pickled. This applies to arrays
     of any shape, strides and dtype, inside other objects, of subclasses, masked, and to the buffers
-    that objects of other libraries give to pickle protocol 5. Views of one array stay views of one
-    array. A pickle of over 24 KiB is in shared memory, too.
+    that objects of other libraries give to pickle protocol 5. As with ``pickle``, private arrays
+    that are views of one memory become arrays that have nothing in common. A read-only array stays
+    read-only. A pickle of over 24 KiB is in shared memory, too.
 
     The bytes hold the arrays until they have been loaded ``loads`` times, until they are discarded,
     or until all processes of this process's family have ended: its forks, the processes that it was
@@ -48,9 +49,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickler.encode_array(
-        obj, _pickler.ArrayPickler.LARGE_BYTES
-    ) or _pickler.encode(obj)
+    payload, arrays = _pickler.encode_array(obj, _pickler.ArrayPickler) or _pickler.encode(obj)
     handles: list[str] = []
     try:
         for array in arrays:

@@ -57,9 +57,10 @@ def share(obj: _Object) -> _Object:
     For an ndarray this is a copy, or the array itself if it is shared already. Any strides are
     copied; an array in Fortran order stays in it, and any other gets C order. Other threads run
     meanwhile. Any other object that can be pickled becomes the object that unpickling would make,
-    of the same type. Its arrays are shared copies with the same class, order and strides. Arrays
-    that were shared are used as they are, views of one array stay views of one array, and arrays of
-    Python objects stay in private memory; the arrays inside their elements are shared.
+    of the same type. Its arrays are shared copies with the same class, order and strides; as with
+    ``pickle``, two views of one private memory become two arrays. Arrays that were shared are used
+    as they are, and arrays of Python objects stay in private memory; the arrays inside their
+    elements are shared.
 
     Raises TypeError for an ndarray of objects, what ``pickle.dumps`` raises for an object that
     cannot be pickled, and MemoryError if shared memory is full.

@@ -16,13 +16,12 @@ pub(super) struct Gathered {
     pub(super) strides: Vec<isize>,
 }
 
-/// Copies the elements of an array, in its own order of dimensions and in its directions. A
-/// repeated element is copied once. Returns `None` if two elements overlap in another way.
-pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
+/// Copies the elements of an array in its own order of dimensions and in its directions. Returns
+/// `None` if elements overlap.
+pub(super) fn without_gaps(facts: &Facts<'_>) -> Option<Gathered> {
     let item = facts.itemsize() as usize;
     let (shape, steps) = (facts.shape(), facts.strides());
-    let mut axes: Vec<usize> =
-        (0..shape.len()).filter(|axis| shape[*axis] > 1 && steps[*axis] != 0).collect();
+    let mut axes: Vec<usize> = (0..shape.len()).filter(|axis| shape[*axis] > 1).collect();
     axes.sort_by_key(|axis| steps[*axis].unsigned_abs()); // from the innermost on
     let mut strides = vec![0; shape.len()];
     let (mut within, mut size, mut offset) = (item, item, 0);
@@ -43,6 +42,23 @@ pub(super) fn gather(facts: &Facts<'_>) -> Option<Gathered> {
     // `dims` with their strides are those of the array. The caller's `facts` keep the array alive.
     unsafe { copy(facts.extent().0 as *const u8, &dims, item, &mut bytes) };
     Some(Gathered { bytes, offset, strides })
+}
+
+/// Copies the elements of an array in C order.
+pub(super) fn in_c_order(facts: &Facts<'_>) -> Gathered {
+    let item = facts.itemsize() as usize;
+    let mut strides = vec![0; facts.shape().len()];
+    let (mut size, mut dims) = (item, Vec::with_capacity(strides.len()));
+    for (axis, (count, step)) in facts.shape().iter().zip(facts.strides()).enumerate().rev() {
+        strides[axis] = size as isize;
+        size *= *count as usize;
+        dims.push(Dim { count: *count as usize, step: *step });
+    }
+    let mut bytes = Vec::with_capacity(size);
+    // SAFETY: NumPy says that the first element is at this address, and that the elements of `dims`
+    // with their strides are those of the array. The caller's `facts` keep the array alive.
+    unsafe { copy(facts.address(), &dims, item, &mut bytes) };
+    Gathered { bytes, offset: 0, strides }
 }
 
 /// Appends the elements of dimensions, the innermost of which is first.

@@ -1,7 +1,5 @@
 //! The reducer, which decides how each object is pickled.
 
-use std::collections::BTreeMap;
-
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -9,9 +7,8 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
 use shmarray::{Array, DType};
 
-use super::extents::{self, Extent};
-use super::gather::gather;
-use crate::error::to_py;
+use super::gather;
+use crate::error::{to_py, value_error};
 use crate::memory::{Facts, ndarray};
 use crate::{dtypes, plain};
 
@@ -24,9 +21,7 @@ const BUFFER_BYTES: u64 = 4 << 10;
 /// arrays, other buffers and objects of some classes are passed to functions. The pickler itself
 /// writes everything else.
 ///
-/// A small array that lies within an earlier small one is rebuilt from the same bytes, and one
-/// within a large array from the large one's memory. The stream cannot express any other overlap.
-/// `have_common` finds it afterwards, and the object is written again.
+/// Each array has bytes of its own, also if another one lies in the same memory.
 #[pyclass(module = "shmarray._core")]
 pub(crate) struct Reducer {
     /// Reduces arrays.
@@ -39,26 +34,40 @@ pub(crate) struct Reducer {
     small_bytes: u64,
     /// Whether views may be small. If not, the owner of their memory decides how they are pickled.
     takes_views: bool,
-    /// The extents of the small arrays, except those within others.
-    small: Vec<Extent>,
-    /// The small arrays without gaps, by their addresses.
-    kept: BTreeMap<usize, Kept>,
-    /// Whether one of them was changed before another one in it was pickled.
-    is_changed: bool,
-    /// The extents of large arrays, by their addresses.
-    large: BTreeMap<usize, usize>,
+    read_only: ReadOnly,
     /// The bytes of small arrays and buffers in the stream.
     taken: usize,
 }
 
-/// A small array without gaps that is in the stream.
-struct Kept {
-    array: Py<PyAny>,
-    /// The address behind it.
-    end: usize,
-    digest: u64,
-    /// The object with its bytes that the pickler has.
-    bytes: Py<PyAny>,
+/// Which private read-only arrays are read-only at the receiver: `_codec._parts.ReadOnly`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ReadOnly {
+    None,
+    Buffers,
+    All,
+}
+
+impl ReadOnly {
+    fn of_number(number: u8) -> PyResult<Self> {
+        match number {
+            0 => Ok(Self::None),
+            1 => Ok(Self::Buffers),
+            2 => Ok(Self::All),
+            _ => Err(value_error("invalid read_only: it is 0, 1 or 2")),
+        }
+    }
+
+    /// Returns whether the receiver's array is read-only.
+    fn keeps(self, array: &Bound<'_, PyAny>, facts: &Facts<'_>) -> PyResult<bool> {
+        Ok(match self {
+            _ if facts.is_writeable() => false,
+            Self::None => false,
+            Self::Buffers => {
+                facts.is_contiguous() && pickle_buffer(array.py())?.call1((array,)).is_ok()
+            }
+            Self::All => true,
+        })
+    }
 }
 
 #[pymethods]
@@ -71,20 +80,10 @@ impl Reducer {
         fixed: Py<PyAny>,
         small_bytes: u64,
         takes_views: bool,
-    ) -> Self {
-        Self {
-            ask,
-            others,
-            ask_take,
-            fixed,
-            small_bytes,
-            takes_views,
-            small: Vec::new(),
-            kept: BTreeMap::new(),
-            is_changed: false,
-            large: BTreeMap::new(),
-            taken: 0,
-        }
+        read_only: u8,
+    ) -> PyResult<Self> {
+        let read_only = ReadOnly::of_number(read_only)?;
+        Ok(Self { ask, others, ask_take, fixed, small_bytes, takes_views, read_only, taken: 0 })
     }
 
     /// Works as `pickle.Pickler.reducer_override`.
@@ -106,7 +105,6 @@ impl Reducer {
             if let Some(reduced) = self.reduce_small(object, &facts)? {
                 return Ok(reduced);
             }
-            self.note_large(facts.extent());
         } else if !kind.is_subclass(ndarray)? {
             return Ok(py.NotImplemented().into_bound(py));
         }
@@ -134,29 +132,14 @@ impl Reducer {
         {
             return self.ask_take.bind(py).call1((buffer,));
         }
-        self.note(Extent::contiguous(address, bytes), bytes);
+        self.taken += bytes;
         Ok(true.into_pyobject(py)?.to_owned().into_any())
     }
 
     /// Begins a pickle.
     pub(super) fn begin(&mut self, small_bytes: u64) {
-        self.small.clear();
-        self.kept.clear();
-        self.is_changed = false;
-        self.large.clear();
         self.taken = 0;
         self.small_bytes = small_bytes;
-    }
-
-    /// Returns whether small arrays overlap with one another, or with other arrays.
-    pub(super) fn have_common(&mut self, others: Vec<Bound<'_, PyAny>>) -> PyResult<bool> {
-        if self.small.is_empty() {
-            return Ok(false);
-        }
-        for other in others {
-            self.small.extend(extent_of(&other)?.map(Extent::out_of_band));
-        }
-        Ok(self.is_changed || extents::have_common(&mut self.small))
     }
 }
 
@@ -177,56 +160,6 @@ impl Reducer {
             && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
     }
 
-    fn note(&mut self, extent: Extent, bytes: usize) {
-        self.small.push(extent);
-        self.taken += bytes;
-    }
-
-    fn note_large(&mut self, (mut low, mut high): (usize, usize)) {
-        if low == high {
-            return;
-        }
-        while let Some((&start, &end)) =
-            self.large.range(..high).next_back().filter(|(_, end)| **end > low)
-        {
-            (low, high) = (low.min(start), high.max(end));
-            self.large.remove(&start);
-        }
-        self.large.insert(low, high);
-    }
-
-    /// Returns whether some of it may lie in a large array.
-    fn is_in_large(&self, (low, high): (usize, usize)) -> bool {
-        self.large.range(..high).next_back().is_some_and(|(_, end)| *end > low)
-    }
-
-    /// Returns the bytes in the stream that contain all of an array, and the array's offset in
-    /// them. Returns `None` if the receiver's array would not be aligned as this one is.
-    fn bytes_around<'py>(
-        &mut self,
-        array: &Bound<'py, PyAny>,
-        facts: &Facts<'py>,
-    ) -> PyResult<Option<(usize, Bound<'py, PyAny>)>> {
-        let py = array.py();
-        let (low, high) = facts.extent();
-        let Some((start, kept)) =
-            self.kept.range(..=low).next_back().filter(|(_, kept)| high <= kept.end)
-        else {
-            return Ok(None);
-        };
-        let dtype = array.getattr(intern!(py, "dtype"))?;
-        if start % dtype.getattr(intern!(py, "alignment"))?.extract::<usize>()?.max(1) != 0 {
-            return Ok(None);
-        }
-        let whole = Facts::of(kept.array.bind(py))?;
-        if whole.extent() != (*start, kept.end) {
-            self.is_changed = true; // it got other memory meanwhile
-            return Ok(None);
-        }
-        self.is_changed |= digest(whole.memory()) != kept.digest;
-        Ok(Some((facts.address() as usize - start, kept.bytes.bind(py).clone())))
-    }
-
     fn reduce_small<'py>(
         &mut self,
         array: &Bound<'py, PyAny>,
@@ -238,41 +171,32 @@ impl Reducer {
             return Ok(None);
         }
         let is_view = !array.getattr(intern!(py, "base"))?.is_none();
-        if is_view
-            && (!self.takes_views || facts.is_in_segment()? || self.is_in_large(facts.extent()))
-        {
+        if is_view && (!self.takes_views || facts.is_in_segment()?) {
             return Ok(None);
         }
-        if let Some((offset, bytes)) = self.bytes_around(array, facts)? {
-            return self.reduced(array, facts, bytes, offset, facts.strides());
-        }
         if !facts.is_contiguous() {
-            let Some(gathered) = gather(facts) else { return Ok(None) };
-            self.note(Extent::of(facts), gathered.bytes.len());
+            let gathered = match gather::without_gaps(facts) {
+                Some(gathered) => gathered,
+                // Elements that nobody can change may overlap at the receiver, too.
+                None if self.read_only.keeps(array, facts)? => return Ok(None),
+                None => gather::in_c_order(facts),
+            };
+            self.taken += gathered.bytes.len();
             let bytes = PyByteArray::new(py, &gathered.bytes).into_any();
             return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
         }
-        let start = facts.address() as usize;
         let memory = facts.memory();
         let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
-            // The pickler copies it once, and `take` notes its extent. Numbers in another byte
-            // order have no buffer.
+            // The pickler copies it once, and `take` counts it. Numbers in another byte order have
+            // no buffer.
             true => pickle_buffer(py)?.call1((array,)).ok(),
             false => None,
         };
-        let object = buffer.unwrap_or_else(|| {
-            self.note(Extent::contiguous(start, memory.len()), memory.len());
+        let bytes = buffer.unwrap_or_else(|| {
+            self.taken += memory.len();
             PyByteArray::new(py, memory).into_any()
         });
-        let bytes = object.clone().unbind();
-        let kept = Kept {
-            array: array.clone().unbind(),
-            end: start + memory.len(),
-            digest: digest(memory),
-            bytes,
-        };
-        self.kept.insert(start, kept);
-        self.reduced(array, facts, object, 0, facts.strides())
+        self.reduced(array, facts, bytes, 0, facts.strides())
     }
 
     /// Returns how an array is rebuilt from bytes, at an offset and with strides.
@@ -291,7 +215,10 @@ impl Reducer {
             true => (shape, dtype, bytes).into_pyobject(py)?,
             false => (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?,
         };
-        let make = if facts.is_writeable() { ndarray(py)?.as_any() } else { self.fixed.bind(py) };
+        let make = match self.read_only.keeps(array, facts)? {
+            true => self.fixed.bind(py),
+            false => ndarray(py)?.as_any(),
+        };
         Ok(Some((make, arguments).into_pyobject(py)?.into_any()))
     }
 }
@@ -299,40 +226,4 @@ impl Reducer {
 fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static PICKLE_BUFFER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
-}
-
-/// Returns a digest, FNV-1a over words in four lanes. It is equal for different bytes once in
-/// 2⁶⁴ cases.
-fn digest(bytes: &[u8]) -> u64 {
-    const PRIME: u64 = 0x0100_0000_01b3;
-    let mut lanes = [0xcbf2_9ce4_8422_2325_u64; 4];
-    let blocks = bytes.chunks_exact(32);
-    let rest = blocks.remainder();
-    for block in blocks {
-        for (lane, word) in
-            lanes.iter_mut().zip(block.chunks_exact(8).filter_map(<[u8]>::first_chunk))
-        {
-            *lane = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(PRIME);
-        }
-    }
-    let rest = rest.iter().map(|byte| u64::from(*byte));
-    lanes
-        .into_iter()
-        .chain(rest)
-        .fold(bytes.len() as u64, |sum, part| (sum ^ part).wrapping_mul(PRIME))
-}
-
-/// Returns the extent of an array or a buffer, or `None` for any other object.
-fn extent_of(other: &Bound<'_, PyAny>) -> PyResult<Option<Extent>> {
-    if other.get_type().is(ndarray(other.py())?) {
-        return Ok(Some(Extent::of(&Facts::of(other)?)));
-    }
-    let array = other
-        .py()
-        .import(intern!(other.py(), "numpy"))?
-        .call_method1(intern!(other.py(), "frombuffer"), (other, "u1"));
-    match array {
-        Ok(array) => Ok(Some(Extent::of(&Facts::of(&array)?))),
-        Err(_) => Ok(None), // the number of a part, which lies in shared memory
-    }
 }

@@ -14,7 +14,7 @@ const SMALL_STREAM_BYTES: usize = 8 << 10;
 
 /// Takes what a pickler has written. Returns the payload, and whether the pickler, which still has
 /// its memo, may be used again. Returns `None`, and takes nothing, if there are out-of-band
-/// buffers, if some of the stream is in shared memory, or if small arrays overlap.
+/// buffers, or if some of the stream is in shared memory.
 #[pyfunction]
 #[pyo3(signature = (stream, reducer, buffers, /))]
 pub(crate) fn small_payload<'py>(
@@ -23,7 +23,7 @@ pub(crate) fn small_payload<'py>(
     buffers: &Bound<'py, PyList>,
 ) -> PyResult<Option<(Bound<'py, PyTuple>, bool)>> {
     let (mut stream, mut reducer) = (stream.borrow_mut(), reducer.borrow_mut());
-    if !buffers.is_empty() || !stream.is_in_memory() || reducer.have_common(Vec::new())? {
+    if !buffers.is_empty() || !stream.is_in_memory() {
         return Ok(None);
     }
     let payload = stream.payload(buffers.py(), &[])?;

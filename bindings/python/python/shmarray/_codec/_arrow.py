@@ -46,6 +46,13 @@ def look() -> None:
             reducers[kind] = reduce
 
 
+def owns(memory: memoryview) -> bool:
+    """Returns whether a buffer is Arrow's, and so immutable, whatever its flag says. Slices of one
+    array pickle the same whole buffers.
+    """
+    return type(memory.obj).__module__ == "pyarrow.lib"
+
+
 def _names_in(module: Any) -> dict[str, Any]:
     """Returns the names that a module has now. Asking a lazily loaded module for a name would load
     it.

@@ -7,18 +7,22 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from ._parts import Array, OutOfBandBuffer, Parts, compact_dtype
+from . import _arrow
+from ._parts import Array, OutOfBandBuffer, Parts, ReadOnly, address_of, compact_dtype
 
 
 class Collector:
     """The out-of-band buffers of one stream. A subclass may rebuild arrays in another way."""
 
     def __init__(self) -> None:
-        self.buffers: list[OutOfBandBuffer] = []
+        self.buffers: list[OutOfBandBuffer | int] = []
+        """A number is that of a part, whose whole memory the buffer is."""
         self.parts = Parts()
+        self.read_only = ReadOnly.ALL
+        """Which private arrays arrive read-only."""
         self.dispatch_table: Any = {}
         """The dispatch table of the pickler."""
-        self._marked: dict[int, tuple[pickle.PickleBuffer, OutOfBandBuffer]] = {}
+        self._marked: dict[int, tuple[pickle.PickleBuffer, OutOfBandBuffer | int]] = {}
 
     def clear(self) -> None:
         """Drops all references to memory."""
@@ -36,10 +40,10 @@ class Collector:
             return NotImplemented
         plain = np.ndarray.view(array, np.ndarray)
         if _pickles_as(kind, np.ndarray) and not plain.dtype.hasobject:
-            return _in_class, (self._mark(plain), kind)
+            return _in_class, (self._mark(self._of_subclass(plain)), kind)
         masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", None)
         if masked is not None and issubclass(kind, masked) and _pickles_as(kind, masked):
-            return _masked, _parts_of_masked(array)
+            return _masked, self._parts_of_masked(array)
         return NotImplemented  # the subclass defines its own pickling
 
     def _reduce_plain(self, array: Array) -> Any:
@@ -49,17 +53,35 @@ class Collector:
         # An array without a base owns its memory, so it is not shared.
         location = None if array.base is None else _core.locate(array)
         if location is None:
-            return _same, (self._mark(array),)
+            return _same, (self._mark(OutOfBandBuffer(array, self.read_only.keeps(array))),)
         part, is_writeable, offset = self.parts.of_segment(location)
         arguments = array.shape, compact_dtype(array), self._mark(part), offset, array.strides
         return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
 
-    def _mark(self, memory: OutOfBandBuffer) -> pickle.PickleBuffer:
-        """Returns an empty buffer to pickle in place of this memory. `take` knows it by its
+    def _of_subclass(self, array: Array) -> OutOfBandBuffer:
+        """Pickle protocol 5 writes arrays of subclasses as protocol 4 does."""
+        is_kept = self.read_only is ReadOnly.ALL or _core.is_shared(array)
+        return OutOfBandBuffer(array, is_kept and not array.flags.writeable)
+
+    def _parts_of_masked(self, array: Any) -> tuple[Any, ...]:
+        """Returns the class, the data, the mask if there is one, and the flags of a masked
+        array.
+        """
+        data = self._half_of_masked(np.ndarray.view(array, array._baseclass))
+        mask = None if array._mask is np.ma.nomask else self._half_of_masked(array._mask)
+        return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
+
+    def _half_of_masked(self, array: Array) -> Array:
+        """Returns the data or the mask, or a copy where a pickle makes it writeable."""
+        is_writeable = array.flags.writeable or not self._of_subclass(array).is_read_only
+        return array.copy() if is_writeable and not array.flags.writeable else array
+
+    def _mark(self, buffer: OutOfBandBuffer | int) -> pickle.PickleBuffer:
+        """Returns an empty buffer to pickle in place of this one. `take` knows it by its
         identity.
         """
         mark = pickle.PickleBuffer(_EMPTY)
-        self._marked[id(mark)] = mark, memory
+        self._marked[id(mark)] = mark, buffer
         return mark
 
     def take(self, buffer: pickle.PickleBuffer) -> bool:
@@ -71,7 +93,7 @@ class Collector:
             return False
         memory = buffer.raw()
         if memory.nbytes:
-            self.buffers.append(memory)
+            self.buffers.append(OutOfBandBuffer(memory, memory.readonly or _arrow.owns(memory)))
         return not memory.nbytes
 
 
@@ -87,7 +109,15 @@ def _same(array: Array) -> Array:
 
 
 def _in_class(array: Array, kind: type[Array]) -> Array:
-    return array.view(kind)
+    """Returns an array of a subclass over the memory of an array. Its ``__array_finalize__`` gets
+    None, as from a pickle; from ``array.view`` it would get the array.
+    """
+    memory = array.base
+    offset = address_of(array) - address_of(np.frombuffer(memory, np.uint8))
+    made = np.ndarray.__new__(kind, array.shape, array.dtype, memory, offset, array.strides)
+    if not array.flags.writeable:
+        made.flags.writeable = False
+    return made
 
 
 def _masked(
@@ -101,13 +131,6 @@ def _masked(
     array._mask = np.ma.nomask if mask is None else mask
     array._fill_value, array._sharedmask = fill_value, is_shared
     return array
-
-
-def _parts_of_masked(array: Any) -> tuple[Any, ...]:
-    """Returns the class, the data, the mask if there is one, and the flags of a masked array."""
-    data = np.ndarray.view(array, array._baseclass)
-    mask = None if array._mask is np.ma.nomask else array._mask
-    return type(array), data, mask, array._fill_value, array._hardmask, array._sharedmask
 
 
 def _pickles_as(kind: type, parent: type) -> bool:

@@ -1,6 +1,7 @@
 """Divides the memory of a message's arrays into parts, and decides how each part travels."""
 
 from collections.abc import Iterable, Sequence
+from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -8,15 +9,45 @@ from numpy.typing import NDArray
 
 from .. import _core, _shortage
 from .._core import Lease
-from . import _overlaps
-from ._overlaps import Copy, Member, Strides
 
 Array: TypeAlias = NDArray[Any]
+Strides: TypeAlias = tuple[int, ...]
 
-OutOfBandBuffer: TypeAlias = Array | memoryview | int
-"""An out-of-band buffer of a stream: an array without objects, contiguous bytes, or the number of a
-part whose whole memory it is.
-"""
+
+class ReadOnly(IntEnum):
+    """Which private arrays that are read-only at the sender are read-only at the receiver."""
+
+    NONE = 0
+    """None: pickle protocol 4."""
+    BUFFERS = 1
+    """Those that a pickle writes as a buffer: of no subclass, without gaps, and with elements that
+    the buffer protocol knows. This is pickle protocol 5.
+    """
+    ALL = 2
+
+    def keeps(self, array: Array) -> bool:
+        """Returns whether a private ndarray is read-only at the receiver."""
+        if array.flags.writeable or self is ReadOnly.NONE:
+            return False
+        return self is ReadOnly.ALL or (bool(array.flags.forc) and _is_buffer(array))
+
+
+def _is_buffer(array: Array) -> bool:
+    try:
+        memoryview(array).release()
+    except ValueError:  # dates, for example
+        return False
+    return True
+
+
+class OutOfBandBuffer(NamedTuple):
+    """An out-of-band buffer of a stream."""
+
+    memory: Array | memoryview
+    """An array without objects, or contiguous bytes."""
+    is_read_only: bool
+    """Whether it is read-only at the receiver."""
+
 
 View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
 """The position of an out-of-band buffer: part, offset in bytes, shape, strides in bytes, dtype
@@ -71,11 +102,31 @@ class Parts(list[Part]):
         self._segments.clear()
 
 
+class _Copy(NamedTuple):
+    """Private memory to be copied in C order, and the buffers that get the copy."""
+
+    source: Array
+    numbers: list[int]
+    """The numbers of the buffers: one, or several that nobody can write to."""
+    offset: int
+    """The offset of an array's first element in the copy."""
+    strides: Strides
+
+
 class PartsLayout:
-    """Assigns each out-of-band buffer to a part, and adds the parts that are missing."""
+    """Assigns each out-of-band buffer to a part, and adds the parts that are missing.
+
+    Each private array gets memory of its own, also if it lies in the same memory as another one:
+    to a pickle they are different objects. Bytes that nobody can write to, such as Arrow's, are
+    copied once for all buffers that are the same bytes.
+    """
 
     def __init__(
-        self, buffers: Sequence[OutOfBandBuffer], parts: Parts, large_bytes: int, private_mode: str
+        self,
+        buffers: Sequence[OutOfBandBuffer | int],
+        parts: Parts,
+        large_bytes: int,
+        private_mode: str,
     ) -> None:
         """With the ``private_mode`` "c", memory that finds no room in a segment travels in the
         message.
@@ -83,14 +134,21 @@ class PartsLayout:
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
         self._buffers, self._private_mode = buffers, private_mode
-        private = []
+        copies: list[_Copy] = []
+        fixed: dict[tuple[int, int], _Copy] = {}
         for number, buffer in enumerate(buffers):
             if isinstance(buffer, int):
                 self.views[number] = buffer
-            elif self._is_private(number, array := _array(buffer)):
-                private.append((number, array))
-        if private:
-            self._add_private(_overlaps.copies_of(private), large_bytes)
+            elif self._is_private(number, array := _array(buffer.memory)):
+                is_fixed = isinstance(buffer.memory, memoryview) and buffer.is_read_only
+                place = (address_of(array), array.nbytes)
+                if is_fixed and place in fixed:
+                    fixed[place].numbers.append(number)
+                    continue
+                copies.append(_copy_of(number, array, buffer.is_read_only))
+                if is_fixed:
+                    fixed[place] = copies[-1]
+        self._add_private(copies, large_bytes)
 
     def _is_private(self, number: int, array: Array) -> bool:
         """Returns whether the array is to be copied. Any other is assigned to its part here."""
@@ -100,37 +158,36 @@ class PartsLayout:
             part, _, offset = self.parts.of_segment(found)
             self._put(part, number, offset, array.strides)
         elif array.nbytes == 0:
-            self._add(Part(None, None, _NOTHING), [Member(number, 0, array.strides)])
+            self.parts.append(Part(None, None, _NOTHING))
+            self._put(len(self.parts) - 1, number, 0, array.strides)
         else:
             return True
         return False
 
-    def _add_private(self, copies: Iterable[Copy], large_bytes: int) -> None:
+    def _add_private(self, copies: Sequence[_Copy], large_bytes: int) -> None:
         small = []
         for copy in copies:
             if copy.source.nbytes < _OWN_BYTES:
                 small.append(copy)
             else:
-                self._add(self._in_segment(copy.source), copy.members)
+                self._add(self._in_segment(copy.source), [(copy, 0)])
         if sum(copy.source.nbytes for copy in small) >= large_bytes:
             self._add_together(small)
         else:
             for copy in small:
-                self._add(Part(None, None, bytearray(copy.source.tobytes())), copy.members)
+                self._add(Part(None, None, bytearray(copy.source.tobytes())), [(copy, 0)])
 
-    def _add_together(self, copies: Sequence[Copy]) -> None:
-        memory, members = bytearray(), list[Member]()
+    def _add_together(self, copies: Sequence[_Copy]) -> None:
+        memory, members = bytearray(), list[tuple[_Copy, int]]()
         for copy in copies:
-            if len(memory) + copy.source.nbytes > _TOGETHER_BYTES:
+            if members and len(memory) + copy.source.nbytes > _TOGETHER_BYTES:
                 self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
                 memory, members = bytearray(), []
             memory += bytes(-len(memory) % _ALIGNMENT)
-            members += [
-                Member(number, len(memory) + offset, strides)
-                for number, offset, strides in copy.members
-            ]
+            members.append((copy, len(memory)))
             memory += copy.source.tobytes()
-        self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
+        if members:
+            self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
 
     def _in_segment(self, source: Array) -> Part:
         if source.dtype.isbuiltin != 1:
@@ -147,29 +204,104 @@ class PartsLayout:
         assert location is not None
         return Part(self._private_mode, location[0], _NOTHING)
 
-    def _add(self, part: Part, members: Sequence[Member]) -> None:
+    def _add(self, part: Part, copies: Sequence[tuple[_Copy, int]]) -> None:
+        """Adds a part with these copies at these offsets."""
         self.parts.append(part)
-        for member in members:
-            self._put(len(self.parts) - 1, *member)
+        for copy, start in copies:
+            for number in copy.numbers:
+                self._put(len(self.parts) - 1, number, start + copy.offset, copy.strides)
 
     def _put(self, part: int, number: int, offset: int, strides: Strides) -> None:
-        filling = self._buffers[number]
-        assert not isinstance(filling, int)
-        if isinstance(filling, memoryview):
-            self.views[number] = (part, offset, (filling.nbytes,), (1,), None, not filling.readonly)
+        buffer = self._buffers[number]
+        assert not isinstance(buffer, int)
+        memory, is_writeable = buffer.memory, not buffer.is_read_only
+        if isinstance(memory, memoryview):
+            self.views[number] = (part, offset, (memory.nbytes,), (1,), None, is_writeable)
         else:
-            self.views[number] = (
-                part,
-                offset,
-                filling.shape,
-                strides,
-                compact_dtype(filling),
-                filling.flags.writeable,
-            )
+            shape, dtype = memory.shape, compact_dtype(memory)
+            self.views[number] = (part, offset, shape, strides, dtype, is_writeable)
+
+
+def address_of(array: Array) -> int:
+    """Returns the address of the first element."""
+    address: int = array.__array_interface__["data"][0]
+    return address
 
 
 def _array(buffer: Array | memoryview) -> Array:
     return np.frombuffer(buffer, np.uint8) if isinstance(buffer, memoryview) else buffer
+
+
+def _copy_of(number: int, array: Array, is_read_only: bool) -> _Copy:
+    """Returns the copy of an array without the gaps between its elements. Dimensions keep their
+    order in memory and their direction, unless elements overlap.
+    """
+    if array.flags.c_contiguous:
+        return _Copy(array, [number], 0, array.strides)
+    if _has_each_byte_once(array):
+        return _without_gaps(number, array)
+    first = _first(array.shape, array.strides)
+    reach = sum((count - 1) * abs(stride) for count, stride in _steps(array)) + array.itemsize
+    if is_read_only and reach < array.nbytes:
+        # Nobody can see that its elements overlap at the receiver, too.
+        memory = np.asarray(_Memory(address_of(array) - first, reach, array))
+        return _Copy(memory, [number], first, array.strides)
+    items = np.ascontiguousarray(_items(array))
+    return _Copy(items, [number], 0, items.strides)
+
+
+def _without_gaps(number: int, array: Array) -> _Copy:
+    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
+    upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
+    strides, step = list(array.strides), array.itemsize
+    for axis in reversed(axes):
+        strides[axis] = -step if strides[axis] < 0 else step
+        step *= array.shape[axis]
+    first = _first(array.shape, strides)
+    return _Copy(_items(array)[upwards].transpose(axes), [number], first, tuple(strides))
+
+
+def _first(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Returns the distance in bytes from the lowest element of an array to its first one."""
+    steps = zip(shape, strides, strict=True)
+    return -sum((count - 1) * stride for count, stride in steps if stride < 0)
+
+
+def _steps(array: Array) -> Iterable[tuple[int, int]]:
+    """Returns the count and the stride of each dimension."""
+    return zip(array.shape, array.strides, strict=True)
+
+
+def _items(array: Array) -> Array:
+    """Returns the items as bytes. For a structured array NumPy would copy only the fields, and
+    leave what was between them.
+    """
+    return array.view(f"V{array.itemsize}")
+
+
+def _has_each_byte_once(array: Array) -> bool:
+    """Returns whether each stride is longer than the elements within it. If not, elements may
+    overlap.
+    """
+    reach = array.itemsize
+    for stride, count in sorted((abs(stride), count) for count, stride in _steps(array)):
+        if count > 1 and stride < reach:
+            return False
+        reach += (count - 1) * stride
+    return True
+
+
+class _Memory:
+    """Bytes at an address, for `numpy.asarray`, with a reference to their owner."""
+
+    def __init__(self, address: int, count: int, owner: object) -> None:
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (address, True),
+            "shape": (count,),
+            "typestr": "|u1",
+        }
+        self.owner = owner
 
 
 def compact_dtype(array: Array) -> Any:

@@ -2,19 +2,20 @@
 
 An encoded object has two halves. The *stream* is what the standard pickler writes; each array and
 each large buffer in it refers to an out-of-band buffer. The *parts* are the memory of these
-buffers. Memory is one part however many arrays are views of it.
+buffers.
 
-* Memory that is shared already travels by the handle of its segment and is never copied. The stream
-  rebuilds a plain array over the memory of the whole segment.
-* Large private memory is copied once, into a segment that only the message holds.
-* Smaller private memory travels as bytes beside the stream.
+* Memory that is shared already travels by the handle of its segment and is never copied. It is one
+  part however many arrays are views of it. The stream rebuilds a plain array over the memory of the
+  whole segment.
+* A large private array is copied once, into a segment that only the message holds.
+* A smaller one travels as bytes beside the stream, or in it, without an out-of-band buffer
+  (`_core.Reducer`).
 
-A small private array needs no out-of-band buffer: its bytes are in the stream (`_core.Reducer`),
-and arrays that lie within it are rebuilt from the same bytes. If small arrays overlap in any other
-way, the object is pickled again with out-of-band buffers only. A long stream is written to shared
-memory as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. They differ for
-bytes that a program keeps and for a pipe, whose socket is faster than new shared memory for up to
-some hundred KiB.
+Two private arrays that are views of one memory arrive as two arrays, as with any pickle: a message
+may have several tasks, which know nothing of one another. A long stream is written to shared memory
+as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. They differ for bytes
+that a program keeps and for a pipe, whose socket is faster than new shared memory for up to some
+hundred KiB.
 
 Private memory stays private at the receiver: it is a copy, or mapped so that a store copies the
 page. A message can therefore be loaded more than once. Arrays of Python objects are pickled in the
@@ -36,7 +37,7 @@ from .. import _core, _shortage, _wire
 from .._core import Lease
 from . import _arrow
 from ._collector import Collector, fixed
-from ._parts import Array, PartsLayout, View, compact_dtype
+from ._parts import Array, PartsLayout, ReadOnly, View, compact_dtype
 
 Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[Lease]]
 """An encoded object: the payload in pieces, and the leases of the shared parts and then of the
@@ -64,10 +65,13 @@ class ArrayPickler(pickle.Pickler):
     """
     LARGE_BYTES = 32 << 10
     """Other private memory below this limit, all together, travels in the message."""
+    READ_ONLY: ClassVar[ReadOnly] = ReadOnly.ALL
+    """Which private arrays arrive read-only."""
 
     def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
         self.collector = Collector() if collector is None else collector
+        self.collector.read_only = self.READ_ONLY
         self.collector.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
         self.reducer = _core.Reducer(
             self.collector.reduce_array,
@@ -76,6 +80,7 @@ class ArrayPickler(pickle.Pickler):
             fixed,
             self.SMALL_BYTES,
             takes_views,
+            self.READ_ONLY,
         )
         super().__init__(self.stream, 5, buffer_callback=self.reducer.take)
         self.set_reducer()
@@ -96,12 +101,6 @@ class ArrayPickler(pickle.Pickler):
         if written is not None:
             self.clear_memo()
         return written
-
-    def write_again(self, obj: object) -> None:
-        """Writes an object whose small arrays overlap, with no array in the stream."""
-        self.forget()
-        self.reducer.begin(0)
-        self.dump(obj)
 
     def forget(self) -> None:
         """Drops the object at once. A subclass may be in a reference cycle, which would keep the
@@ -138,9 +137,9 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
     )
 
 
-def encode_array(array: object, large_bytes: int) -> Encoded | None:
-    """Encodes an array that its handle describes completely: a shared one, or a private one of at
-    least ``large_bytes``. Returns None for anything else.
+def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None:
+    """Encodes an array that its handle describes completely: a shared one, or a large private one.
+    Returns None for anything else.
     """
     if type(array) is not np.ndarray:
         return None
@@ -148,11 +147,11 @@ def encode_array(array: object, large_bytes: int) -> Encoded | None:
     if lease is not None:
         return (_wire.ARRAY_READONLY if lease.readonly else _wire.ARRAY,), [lease]
     flags, dtype = array.flags, compact_dtype(array)
-    if array.dtype.hasobject or not (flags.forc and flags.writeable and isinstance(dtype, str)):
+    if array.dtype.hasobject or not (flags.forc and isinstance(dtype, str)):
         return None
     if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
         return None
-    if array.nbytes < large_bytes:
+    if array.nbytes < pickler.LARGE_BYTES or pickler.READ_ONLY.keeps(array):
         return None
     try:
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
@@ -190,7 +189,7 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
     try:
         written = writer.write(obj)
         if written is None:
-            encoded, is_small = _encoded(writer, obj), writer.stream.tell() <= _SMALL_BYTES
+            encoded, is_small = _encoded(writer), writer.stream.tell() <= _SMALL_BYTES
         else:
             encoded, is_small = (written[0], ()), written[1]
     finally:
@@ -201,11 +200,9 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
     return encoded
 
 
-def _encoded(writer: ArrayPickler, obj: object) -> Encoded:
+def _encoded(writer: ArrayPickler) -> Encoded:
     """Encodes an object that a pickler wrote, and that is more than a stream."""
     stream, collector = writer.stream, writer.collector
-    if writer.reducer.have_common(collector.buffers):
-        writer.write_again(obj)
     segments = stream.segments()
     if failure := stream.failure():
         _shortage.tell(failure)

@@ -1,5 +1,6 @@
 """Packs objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
 
+import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
 
@@ -7,6 +8,7 @@ import numpy as np
 
 from .. import _core, _shortage, _wire
 from .._codec import _pickler
+from .._codec._parts import ReadOnly
 from ._fds import IncomingFds, OwnedFd
 from ._reducers import ReducingPickler, extra_reducers
 
@@ -43,6 +45,8 @@ class PipePickler(_pickler.ArrayPickler):
     SMALL_BYTES = 1 << 20
     """Up to this size the receiver copies faster than it maps."""
     LARGE_BYTES = 144 << 10
+    READ_ONLY = ReadOnly.NONE if pickle.DEFAULT_PROTOCOL < 5 else ReadOnly.BUFFERS
+    """As the standard pickler of this Python: the programs that we replace store into arguments."""
 
     REDUCERS = (*extra_reducers(), *_pickler.ArrayPickler.REDUCERS)
 
@@ -60,7 +64,7 @@ def pack(obj: object) -> OutgoingMessage:
     if type(obj) is np.ndarray and not any(
         np.ndarray in reducers for reducers in PipePickler.REDUCERS
     ):
-        array = _pickler.encode_array(obj, PipePickler.LARGE_BYTES)
+        array = _pickler.encode_array(obj, PipePickler)
         if array is not None:
             return OutgoingMessage(*array, ())
     return pack_by(obj, PipePickler)

@@ -19,7 +19,7 @@ from joblib._memmapping_reducer import (
 
 from .. import _core, _share, _shortage
 from .._codec import _collector, _pickler
-from .._codec._parts import Array
+from .._codec._parts import Array, ReadOnly
 from .._ipc import _message
 from .._ipc._message import OutgoingMessage
 from .._workers import WorkerProtocol
@@ -70,6 +70,7 @@ class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore
     STREAM_BYTES = _message.PipePickler.STREAM_BYTES
     SMALL_BYTES = _message.PipePickler.SMALL_BYTES
     LARGE_BYTES = _message.PipePickler.LARGE_BYTES
+    READ_ONLY = ReadOnly.BUFFERS  # joblib's own backends use protocol 5
     REDUCERS = _message.PipePickler.REDUCERS
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
