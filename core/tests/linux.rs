@@ -363,3 +363,54 @@ fn a_copy_on_write_is_an_array_of_its_own_and_keeps_the_segment() {
         }
     });
 }
+
+/// Returns the page faults of this thread so far that needed no disk.
+fn page_faults() -> u64 {
+    let stat = std::fs::read_to_string("/proc/thread-self/stat").unwrap();
+    // Field 10 of proc(5): the 8th behind the name, which is in parentheses.
+    stat.rsplit(')').next().unwrap().split_whitespace().nth(7).unwrap().parse().unwrap()
+}
+
+/// Fills rows of an array from every second row of a source.
+fn fill_rows(array: &Array, add: u8) {
+    let (rows, count) = (array.shape()[0], array.shape()[1]);
+    let source: Vec<u8> = (0..2 * count).map(|at| (at % 251) as u8 + add).collect();
+    let layout = shmarray::Layout { shape: vec![count], strides: vec![2], offset: 0 };
+    for row in 0..rows {
+        let row = array.select(0, row as i64).unwrap();
+        // SAFETY: the layout describes every second byte of `source`, which is private.
+        unsafe { row.fill_from(source.as_ptr(), &layout) }.unwrap();
+    }
+}
+
+fn assert_rows(array: &Array, add: u8) {
+    let bytes = array.to_bytes().unwrap();
+    let count = array.shape()[1] as usize;
+    assert!(
+        bytes.iter().enumerate().all(|(at, byte)| *byte == (2 * (at % count) % 251) as u8 + add)
+    );
+}
+
+#[test]
+fn elements_are_written_to_pages_that_this_process_has_not_mapped() {
+    scenario("elements_are_written_to_pages_that_this_process_has_not_mapped", || {
+        for (rows, count) in [(1, 3_000_000), (4, 1 << 20)] {
+            let array =
+                Array::create(DType::parse("|u1").unwrap(), &[rows, count], &Options::default());
+            let array = array.unwrap();
+            fill_rows(&array, 1); // its pages exist now
+            fork(|| {
+                let before = page_faults();
+                fill_rows(&array, 2);
+                let faults = page_faults() - before;
+                // The source, of twice the size of a row, is new memory, too.
+                assert!(faults < count / 4096 * 3, "{faults} faults");
+                assert_rows(&array, 2);
+                fill_rows(&array, 3);
+                fill_rows(&array, 4);
+            })
+            .ended();
+            assert_rows(&array, 4);
+        }
+    });
+}

@@ -93,6 +93,20 @@ class NumoParallelTest < NumoTest
     end
   end
 
+  def test_a_second_call_uses_the_memory_of_the_first_ones_results
+    # With start: a worker has its buffers before it begins a job.
+    frames = lambda do
+      map([*0...4], start: ->(_item, _index) {}) { |i| Numo::UInt8.new(500, 1000).fill(i) }
+    end
+    frames.call
+    GC.start
+    found = frames.call
+    assert_equal [0, 1, 2, 3], (found.map { |frame| frame[9, 9] })
+    makers = Numo::Shared.segments.to_h { |one| [one[:segment], one[:creator_pid]] }
+    segments = found.map { |frame| JSON.parse(Numo::Shared.handle(frame))["segment"] }
+    assert_equal [Process.pid] * 4, makers.values_at(*segments)
+  end
+
   def test_an_object_that_occurs_twice_stays_one
     map([100, 50_000]) do |size|
       array = Numo::UInt8.new(size).fill(7)

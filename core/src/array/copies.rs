@@ -71,17 +71,17 @@ impl Array {
                 format!("{:?} differs from the array's {:?}", layout.shape, self.layout().shape),
             ));
         }
-        self.segment().prepare_stores(layout.len() * self.dtype.itemsize());
+        let (from, itemsize) = (End { start: source.cast_mut(), layout }, self.dtype.itemsize());
+        // SAFETY: the caller promises that the source can be read and does not overlap this array.
+        // The shapes were just compared, and this array's layout was checked when it was made.
+        if unsafe { self.segment().write_elements(self.layout(), from, itemsize) } {
+            return Ok(());
+        }
+        self.segment().prepare_stores(layout.len() * itemsize);
         // SAFETY: the shapes were just compared; this array's layout was checked when it was made,
         // and it is not read-only; the caller promises that the source can be read and does not
         // overlap it.
-        unsafe {
-            copy_elements(
-                self.end(),
-                End { start: source.cast_mut(), layout },
-                self.dtype.itemsize(),
-            )
-        };
+        unsafe { copy_elements(self.end(), from, itemsize) };
         Ok(())
     }
 

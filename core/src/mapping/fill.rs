@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // stores to memory that was just mapped
 
 use std::ptr::NonNull;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::mapped::Mapped;
 use crate::control::Announced;
@@ -14,21 +14,78 @@ use crate::sys::{self, Access};
 /// From this size on, elements are written to a new file. Less costs a page fault or two.
 const WRITTEN_BYTES: u64 = 16 << 10;
 
-/// From this size on, pages are mapped at once before they are stored to.
-const MAPPED_AT_ONCE_BYTES: u64 = 256 << 10;
+/// From this size on, a store to pages that this process has not mapped yet avoids a fault for each
+/// of them.
+const MANY_PAGES_BYTES: u64 = 256 << 10;
+
+/// What a process has stored to a mapping so far, as far as it decides how it stores next.
+#[derive(Default)]
+pub(crate) struct Stored {
+    /// The process of which `bytes` tells. A forked child has the mapping and none of its pages.
+    process: AtomicU32,
+    bytes: AtomicU64,
+}
+
+/// All pages are mapped.
+const POPULATED: u64 = u64::MAX;
+
+impl Stored {
+    fn bytes(&self) -> u64 {
+        if self.process.swap(std::process::id(), Ordering::Relaxed) != std::process::id() {
+            self.bytes.store(0, Ordering::Relaxed);
+        }
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
 
 impl Mapped {
-    /// Prepares a store of so many bytes of the data: maps their pages at once, if they are at
-    /// least half of the data and this process has not done so before. A fault for each page takes
-    /// three times as long as the copy.
+    /// Prepares a store of so many bytes of the data: maps all pages at once, if the store is of at
+    /// least half of the data or all was written before, and this process has not done so yet. A
+    /// fault for each page takes three times as long as the copy.
     pub(crate) fn prepare_stores(&self, bytes: u64) {
-        let is_most = bytes >= MAPPED_AT_ONCE_BYTES && bytes >= self.header.data_bytes / 2;
-        // A forked child has the mapping and none of its pages.
-        let is_first =
-            || self.stored_in.swap(std::process::id(), Ordering::Relaxed) != std::process::id();
-        if is_most && self.access == Access::ReadWrite && is_first() {
+        if bytes < MANY_PAGES_BYTES || self.access != Access::ReadWrite {
+            return;
+        }
+        let (before, room) = (self.stored.bytes(), self.header.data_bytes);
+        let is_most = bytes >= room / 2 || before.saturating_add(bytes) > room;
+        if is_most && before != POPULATED {
+            self.stored.bytes.store(POPULATED, Ordering::Relaxed);
             self.mapping.populate();
         }
+    }
+
+    /// Writes elements to the file, to the place of the elements of `to` in a cell or in the whole
+    /// data, while this process has probably not mapped the pages there. To map them, and to copy
+    /// then, takes twice as long. Returns whether it did.
+    ///
+    /// # Safety
+    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies in
+    /// the cell or the data. Another process may read its elements meanwhile, and gets old or new
+    /// bytes.
+    pub(crate) unsafe fn write_elements(
+        &self,
+        cell: Option<u32>,
+        to: &Layout,
+        from: End<'_>,
+        itemsize: u64,
+    ) -> bool {
+        let bytes = from.layout.len() * itemsize;
+        let (before, room) = (self.stored.bytes(), self.header.data_bytes);
+        if bytes < MANY_PAGES_BYTES
+            || before.saturating_add(bytes) > room
+            || self.access != Access::ReadWrite
+            || !to.is_contiguous(itemsize, Order::C)
+        {
+            return false;
+        }
+        let Ok(Some(file)) = sys::SegmentFile::open_own(self.directory(), &self.header.id) else {
+            return false; // another program removed it, or there is no fd
+        };
+        self.stored.bytes.store(before + bytes, Ordering::Relaxed);
+        let start = self.header.header_bytes + self.part(cell).0 + to.offset;
+        let write = |at, bytes: *const u8, count| file.write_at(start + at, bytes, count);
+        // SAFETY: the caller promises that every element of `from` can be read.
+        file.takes_writes() && unsafe { write_elements(from, itemsize, write) }.is_ok()
     }
 }
 
@@ -97,6 +154,18 @@ impl Fill<'_> {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Fills a cell by [`Mapped::write_elements`]. Returns whether it did.
+    ///
+    /// # Safety
+    /// The elements can be read, and the cell has room for them and is this thread's alone.
+    pub(crate) unsafe fn write_to_cell(&self, mapped: &Mapped, cell: u32) -> Result<bool> {
+        let Self::Elements(from, itemsize) = self else { return Ok(false) };
+        let to = Layout::contiguous(&from.layout.shape, *itemsize, Order::C)?;
+        // SAFETY: the caller promises that the elements can be read, and that the cell has room for
+        // them and is used by nobody else; `to` starts at the cell and has their shape.
+        Ok(unsafe { mapped.write_elements(Some(cell), &to, *from, *itemsize) })
     }
 
     /// Fills a new file that is not mapped yet, where that is cheaper: a write makes a page, while

@@ -1,8 +1,9 @@
 //! A segment's file in memory, and its validated header.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use super::fill::Stored;
 use super::usage;
 use crate::control::{Announced, ControlWords};
 use crate::error::{Error, Result};
@@ -19,8 +20,7 @@ pub(crate) struct Mapped {
     last: LastLockOnly,
     pub(crate) header: Header,
     pub(crate) access: Access,
-    /// The process for which `prepare_stores` mapped the pages at once; 0 for none.
-    pub(crate) stored_in: AtomicU32,
+    pub(super) stored: Stored,
 }
 
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.
@@ -66,7 +66,7 @@ impl Mapped {
         let (id, directory) = (header.id, mapping.directory().clone());
         let last = LastLockOnly { id, directory, was_lock_only: AtomicBool::new(false) };
         usage::file_was_mapped();
-        Self { mapping, last, header, access, stored_in: AtomicU32::new(0) }
+        Self { mapping, last, header, access, stored: Stored::default() }
     }
 
     /// Maps an open file whose header was read.

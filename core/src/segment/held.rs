@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 use crate::control::ChannelWords;
+use crate::copy::End;
 use crate::descriptor::GENERATION_LIMIT;
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -182,6 +183,17 @@ impl Segment {
     /// Prepares the data for a store of so many bytes.
     pub(crate) fn prepare_stores(&self, bytes: u64) {
         self.mapped.prepare_stores(bytes);
+    }
+
+    /// Writes elements to the file where that is faster than to store them. Returns whether it did.
+    ///
+    /// # Safety
+    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies in
+    /// the data. Another process may read its elements meanwhile, and gets old or new bytes.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn write_elements(&self, to: &Layout, from: End<'_>, itemsize: u64) -> bool {
+        // SAFETY: the caller promises the same of `from` and `to`.
+        unsafe { self.mapped.write_elements(self.cell, to, from, itemsize) }
     }
 
     /// Returns the key in the table by address.

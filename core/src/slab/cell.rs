@@ -69,6 +69,11 @@ impl Claimed {
             sys::recommit(self.mapped.directory(), &self.mapped.header.id, part)?;
         }
         if !self.is_filled {
+            // SAFETY: the elements can be read, as the caller of `Array::create_filled` promised, and
+            // the cell has room for `data_bytes` of them side by side.
+            if unsafe { fill.write_to_cell(&self.mapped, self.cell)? } {
+                return Ok(());
+            }
             let data = self.mapped.data(Some(self.cell));
             self.mapped.prepare_stores(if fill.stores(self.is_zero) { data_bytes } else { 0 });
             // SAFETY: `apply` needs writable memory for one thread alone. The process that made the

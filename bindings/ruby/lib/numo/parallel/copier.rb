@@ -9,17 +9,16 @@ module Numo
       PART = 20
 
       def initialize
-        @not_before = 0
+        @not_before, @buffers = 0, []
       end
 
-      # Takes a result buffer for the arrays of the next message. The receiver may have taken it
-      # back already.
+      # Takes a result buffer for the arrays of a later message. The receiver may have taken it back
+      # already.
       # @param handle [String]
       def take_buffer(handle)
-        @buffer&.close
-        @buffer = Shmarray::Array.attach(handle)
+        @buffers << Shmarray::Array.attach(handle)
       rescue Shmarray::Error, SystemCallError
-        @buffer = nil
+        nil
       end
 
       # Returns copies in shared memory, in the arrays' order, which the caller closes; nil if there
@@ -29,11 +28,10 @@ module Numo
       def copies(arrays)
         for_buffer, others = ResultBuffers.partition(arrays)
         needed = ResultBuffers.needed(for_buffer)
-        writer = ResultBuffers::Writer.for(@buffer, needed)
+        writer = ResultBuffers::Writer.for(@buffers, needed)
         rest = copies_of_own(writer ? others : arrays) or return [nil, false, 0]
         return [rest, false, needed] unless writer
 
-        @buffer = nil
         [in_order(arrays, for_buffer.zip(writer.copies(for_buffer)) + others.zip(rest)), true,
          needed]
       end

@@ -2,7 +2,7 @@
 
 module Numo
   module Parallel
-    # Shared memory that the parent allocates for one worker, for the arrays of its next result
+    # Shared memory that the parent lends one worker, for the arrays of its next results
     # (PARALLEL.md).
     class ResultBuffers
       # The least size of a buffer. For smaller results a buffer saves nothing: a worker's own
@@ -34,33 +34,58 @@ module Numo
         needed <= buffer.size && 2 * needed > buffer.size
       end
 
-      # Returns the handle of a buffer for the next result, which is probably as large as the last
-      # one; nil if no new buffer is needed. The last result needed so many bytes, and used the
-      # buffer or not.
-      def next(needed, used)
-        give_back if used
-        return if @buffer && ResultBuffers.fits?(@buffer, needed)
+      # A worker may finish a result before its parent has answered the one before.
+      AHEAD = 2
 
-        give_back
-        return if needed < LEAST_BYTES || !Shmarray.send(:room?, needed)
+      class << self
+        # How many bytes the last result with arrays needed, in this call or in the one before. New
+        # workers get buffers of this size at once, so the memory that earlier results had is used
+        # again.
+        attr_accessor :expected
+      end
+      self.expected = 0
 
-        @buffer = Shmarray::Array.create(:uint8, needed, uninitialized: true)
-        @buffer.handle
+      def initialize
+        @lent = []
+      end
+
+      # Lends buffers for the next results, which are probably as large as the last one. That needed
+      # so many bytes, and used the oldest buffer or not.
+      # @yield [handle] of each buffer that was not lent yet
+      def lend_next(needed, used)
+        @lent.shift&.close if used
+        give_back unless @lent.all? { |buffer| ResultBuffers.fits?(buffer, needed) }
+        ResultBuffers.expected = needed
+        lend { |handle| yield handle }
+      end
+
+      # @yield [handle] of each new buffer
+      def lend
+        needed = ResultBuffers.expected
+        return if needed < LEAST_BYTES
+
+        while @lent.size < AHEAD && Shmarray.send(:room?, needed)
+          @lent << Shmarray::Array.create(:uint8, needed, uninitialized: true)
+          yield @lent.last.handle
+        end
       rescue Errno::ENOSPC
         nil # the worker uses its own memory
       end
 
-      # Releases the buffer. The worker's arrays in it keep the memory.
+      # Releases the buffers. The worker's arrays in them keep the memory.
       def give_back
-        @buffer&.close
-        @buffer = nil
+        @lent.each(&:close).clear
       end
 
       # Copies arrays into a buffer, one after the other.
       class Writer
-        # Returns a writer; nil if there is no buffer, or it does not fit so many bytes.
-        def self.for(buffer, needed)
-          new(buffer) if buffer && needed.positive? && ResultBuffers.fits?(buffer, needed)
+        # Takes the first of these buffers that fits so many bytes, and drops those before it.
+        # Returns a writer; nil if none fits.
+        def self.for(buffers, needed)
+          return if needed.zero?
+
+          buffers.shift.close until buffers.empty? || ResultBuffers.fits?(buffers.first, needed)
+          new(buffers.shift) unless buffers.empty?
         end
 
         def initialize(buffer)

@@ -72,6 +72,7 @@ module Numo
           @counter&.stop
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
+          ResultBuffers.expected = 0 if @workers.none?(&:sent_arrays?)
           Shmarray.send(:sweep_dead)
         end
       end

@@ -46,7 +46,7 @@ module Numo
       # Forks. The caller holds interrupts back meanwhile: the worker may be at its first job before
       # its parent knows of it.
       def initialize(number, jobs, block, **what)
-        @number, @jobs = number, jobs
+        @number, @jobs, @results, @sent_arrays = number, jobs, what[:results], false
         requests, @requests = Stream.pair
         @replies, replies = Stream.pair
         @pipe, pipe = Shmarray::Pipe.pair
@@ -60,9 +60,15 @@ module Numo
         [requests, replies, pipe].each { |one| one&.close }
       end
 
-      # Opens the pidfd. To be called after all workers have been forked.
+      # Opens the pidfd and lends buffers. To be called after all workers have been forked.
       def watch
         Interrupts.hold { @exit = ProcessExit.of(@pid) }
+        @buffers.lend { |handle| offer_buffer(handle) } if @results
+      end
+
+      # Returns whether it has sent arrays by handle.
+      def sent_arrays?
+        @sent_arrays
       end
 
       # Returns the IOs that are readable when it has replied or ended; none if that is known.
@@ -132,7 +138,7 @@ module Numo
 
       # Waits until it has ended, and releases what it held.
       def wait
-        watch unless @exit # if the caller was interrupted before
+        @exit ||= ProcessExit.of(@pid) # if the caller was interrupted before
         @exit.status
         close
         @buffers.give_back
@@ -177,16 +183,20 @@ module Numo
         message = nil
         # It has come before its frame. An interrupt here would leave its fds to the collector.
         Interrupts.hold { message = @pipe.receive } if kind.anybits?(Stream::ARRAYS)
-        offer_buffer(message) if message
+        lend_buffers(message) if message
         yield kind & ~Stream::ARRAYS == Stream::DONE, number, Payload.load(payload, message)
       ensure
         message&.close
       end
 
-      def offer_buffer(message)
+      def lend_buffers(message)
+        @sent_arrays = true
         used, needed = message.payload.unpack("CQ")
-        handle = @buffers.next(needed, used == 1)
-        @requests&.offer(Stream::BUFFER, 0, handle) if handle
+        @buffers.lend_next(needed, used == 1) { |handle| offer_buffer(handle) }
+      end
+
+      def offer_buffer(handle)
+        @requests&.offer(Stream::BUFFER, 0, handle)
       rescue Errno::EPIPE
         nil # it has died, as `listen` will find
       end
