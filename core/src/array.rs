@@ -22,6 +22,7 @@ use crate::segment::{CreationOptions, Segment};
 use crate::shape::{Layout, Order};
 use crate::sweep;
 use crate::sys::{self, Access, Directory};
+pub use create::prepare_pool;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;

@@ -73,7 +73,7 @@ pub(crate) mod channel;
 #[cfg(feature = "ndarray")]
 mod views;
 
-pub use array::{Array, Options, discard};
+pub use array::{Array, Options, discard, prepare_pool};
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub use channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
@@ -96,6 +96,7 @@ pub use segment::{
     SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
+pub use slab::limit_pool;
 pub use sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use sys::Access;
 

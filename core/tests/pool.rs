@@ -361,3 +361,33 @@ fn threads_share_it() {
         assert!(allocated() <= 6 * MIB);
     });
 }
+
+#[test]
+fn memory_that_was_prepared_is_what_the_next_array_gets() {
+    pooled("memory_that_was_prepared_is_what_the_next_array_gets", "100000000", || {
+        let kept = marked(9 * MIB, 7);
+        assert!(shmarray::prepare_pool(9 * MIB).unwrap());
+        let before = allocated();
+        assert!(shmarray::prepare_pool(9 * MIB).unwrap(), "some is free");
+        let next = marked(9 * MIB, 8);
+        assert_eq!(allocated(), before);
+        assert_eq!((marks(&kept), marks(&next)), ([7, 7], [8, 8]));
+    });
+}
+
+#[test]
+fn no_memory_is_prepared_that_the_pool_has_no_room_for() {
+    pooled("no_memory_is_prepared_that_the_pool_has_no_room_for", "20000000", || {
+        let kept = [bytes(9 * MIB), bytes(9 * MIB)];
+        let before = allocated();
+        assert!(!shmarray::prepare_pool(9 * MIB).unwrap());
+        assert_eq!(allocated(), before);
+        shmarray::limit_pool(50_000_000);
+        assert!(shmarray::prepare_pool(9 * MIB).unwrap());
+        assert!(allocated() > before);
+        shmarray::limit_pool(0);
+        drop(kept);
+        shmarray::empty_pool();
+        assert_eq!(allocated(), 0);
+    });
+}

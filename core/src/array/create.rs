@@ -9,7 +9,7 @@ use crate::mapping::Fill;
 use crate::name::SegmentId;
 use crate::process;
 use crate::segment::{CreationOptions, Segment, reserve};
-use crate::shape::Layout;
+use crate::shape::{Layout, Order};
 use crate::slab::{CellRequest, Reuse};
 use crate::sweep::{self, Occasion};
 use crate::sys::{Directory, Operation};
@@ -92,6 +92,38 @@ fn in_cell(
     let Some(growth) = request.grow()? else { return Ok(None) };
     before_growing(directory, request.cell_bytes());
     Ok(request.make(growth)?.map(Segment::in_cell))
+}
+
+/// Reserves memory in the pool for a later array of so many bytes and maps its pages, unless a cell
+/// of that size is free there. A process does it while it waits or computes. The array is then made
+/// and filled in the time that a copy takes. Returns whether a cell is free now: `false` if the
+/// pool has no room, or such an array never lies in a cell.
+///
+/// # Errors
+/// Those of making an array, but [`Error::NoSpace`].
+pub fn prepare_pool(bytes: u64) -> Result<bool> {
+    process::begin()?;
+    let _operation = Operation::begin();
+    let directory = Directory::current();
+    let byte = DType::parse("|u1")?;
+    let layout = Layout::contiguous(&[bytes], 1, Order::C)?;
+    let Some(request) = CellRequest::new(&directory, &byte, &layout, &Fill::Nothing)? else {
+        return Ok(false);
+    };
+    let made = match request.reuse(false)? {
+        Reuse::Made(array) => Some(array),
+        Reuse::Impossible => None,
+        Reuse::NoneFree => match request.grow()?.filter(CellRequest::is_for_pool) {
+            Some(growth) => {
+                before_growing(&directory, request.cell_bytes());
+                request.make(growth)?
+            }
+            None => None,
+        },
+    };
+    let segment = made.map(Segment::in_cell);
+    segment.iter().for_each(|segment| segment.prepare_stores(bytes));
+    Ok(segment.is_some()) // it is dropped, which frees the cell
 }
 
 fn before_growing(directory: &Directory, bytes: u64) {

@@ -22,6 +22,7 @@ mod request;
 
 pub(crate) use free_lists::{FREE_LISTS, before_fork};
 pub(crate) use owned::Slab;
+pub use pool_limit::limit_pool;
 pub(crate) use reclaim::SweepMode;
 pub(crate) use release::{forget, freed, leave_at_exit, release_idle, release_unused, sweep};
 pub(crate) use request::{CellArray, CellRequest, Reuse};

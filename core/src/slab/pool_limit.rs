@@ -6,6 +6,8 @@
 //! limit is not pooled: it ends with its last array. All pools together leave the last quarter of
 //! the file system to others: a process that makes a slab when less is free does not keep it.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::error::{Error, Result};
 use crate::sys::Directory;
 
@@ -15,6 +17,19 @@ const DEFAULT_PART: u64 = 4;
 
 /// The part of a file system that no pool grows into (one fourth).
 const FREE_PART: u64 = 4;
+
+/// The limit that the program has set; `NONE_SET` for none.
+static SET: AtomicU64 = AtomicU64::new(NONE_SET);
+const NONE_SET: u64 = u64::MAX;
+
+/// Sets the limit of this process's pool in bytes, in place of the environment's. The next new slab
+/// obeys it; a smaller limit than before takes nothing from the pool.
+///
+/// This is for a program that knows how much memory it may have from time to time, such as a worker
+/// with a limit. Setting the environment variable while other threads run is not safe in C.
+pub fn limit_pool(bytes: u64) {
+    SET.store(bytes.min(NONE_SET - 1), Ordering::Relaxed);
+}
 
 /// Returns the bytes that this process may keep in a directory when it makes `wanted` more. 0 when
 /// it may keep none of them, or the pool is off.
@@ -36,6 +51,10 @@ pub(super) fn find_room(directory: &Directory, wanted: u64) -> Result<()> {
 }
 
 fn own_limit(directory: &Directory) -> Result<u64> {
+    let set = SET.load(Ordering::Relaxed);
+    if set != NONE_SET {
+        return Ok(set);
+    }
     match std::env::var_os(VARIABLE).filter(|text| !text.is_empty()) {
         None => Ok(directory.total_bytes()? / DEFAULT_PART),
         Some(text) => {

@@ -96,6 +96,11 @@ impl<'a> CellRequest<'a> {
         Ok((new.is_pooled || is_small).then_some(Growth(new)))
     }
 
+    /// Returns whether the pool has room for that slab.
+    pub(crate) fn is_for_pool(growth: &Growth) -> bool {
+        growth.0.is_pooled
+    }
+
     /// Returns the size of the request's cell.
     pub(crate) fn cell_bytes(&self) -> u64 {
         self.cell_bytes

@@ -37,6 +37,7 @@ __all__ = [
     "create",
     "create_permuted",
     "discard",
+    "empty_pool",
     "end_message",
     "family",
     "handle",
@@ -47,12 +48,14 @@ __all__ = [
     "is_plain",
     "is_shared",
     "lease_of",
+    "limit_pool",
     "load_batch",
     "load_npy",
     "locate",
     "npy_header",
     "npy_header_size",
     "outgoing_fds",
+    "prepare_pool",
     "run_command",
     "save_bytes",
     "save_npy",
@@ -64,6 +67,7 @@ __all__ = [
     "small_payload",
     "sweep",
     "sweep_dead",
+    "trim_pool",
     "unlink",
 ]
 
@@ -437,6 +441,10 @@ def is_plain(object: object) -> bool: ...
 def is_shared(array: object) -> bool: ...
 def unlink(name: str) -> None: ...
 def sweep() -> tuple[int, int]: ...
+def prepare_pool(bytes: int) -> bool: ...
+def limit_pool(bytes: int) -> None: ...
+def empty_pool() -> int: ...
+def trim_pool() -> int: ...
 def sweep_dead() -> None: ...
 def family() -> tuple[int, int]: ...
 def segments() -> list[

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from .. import _core
-from . import _frames, _handshakes
+from . import _frames, _handshakes, _pool
 from ._config import Settings
 
 _THREAD_BYTES = 4 << 20
@@ -48,7 +48,9 @@ class Results:
         await asyncio.shield(self._in_work[key])
 
     async def _share_in_thread(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
+        _pool.follow_limit()
         self._replace(key, value, await asyncio.to_thread(_frames.copied, value))
+        _pool.prepare(value.nbytes)
 
     def _replace(self, key: Any, value: object, shared: "np.ndarray[Any, Any] | None") -> None:
         # Meanwhile it may have been released, spilled, or computed again.

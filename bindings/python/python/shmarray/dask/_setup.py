@@ -9,7 +9,7 @@ from distributed.core import Status
 from distributed.diagnostics import plugin as dask_plugin
 from distributed.protocol.pickle import dumps
 
-from . import _client, _config, _families, _handshakes, _memory, _worker
+from . import _client, _config, _families, _handshakes, _memory, _pool, _worker
 
 logger = logging.getLogger("shmarray.dask")
 
@@ -87,7 +87,7 @@ async def dask_setup(server: Any) -> None:
         _worker.attend(server)
         if server.nanny:
             _worker.leave_family()
-            _worker.limit_pool(server)
+            _pool.attend(server)
             # A nanny answers only when it has started, which its worker does first.
             telling = asyncio.create_task(_tell_nanny(server))
             _tellings.add(telling)

@@ -6,15 +6,13 @@ import numpy as np
 from distributed import Worker
 
 from .. import _by_handle, _core, _family
+from . import _pool
 from ._counters import counters
 from ._results import Results, shared_first
 
 METRIC = "shmarray"
 """The key of a worker's metric."""
 _MARK = "_shmarray_results"
-_POOL_VARIABLE = "SHMARRAY_POOL_BYTES"
-_POOL_PART = 8
-"""The pool of a worker is one in this many parts of its memory limit."""
 
 
 def attend(worker: Worker) -> None:
@@ -37,17 +35,9 @@ def leave_family() -> None:
         os.environ.pop(_family.VARIABLE, None)
 
 
-def limit_pool(worker: Worker) -> None:
-    """Lets this process keep less memory for its next arrays than it would elsewhere, unless the
-    environment says how much: it counts as the worker's, and the worker has a limit.
-    """
-    limit = worker.memory_manager.memory_limit
-    if limit and not os.environ.get(_POOL_VARIABLE):
-        os.environ[_POOL_VARIABLE] = str(limit // _POOL_PART)
-
-
 async def _metric(worker: Worker) -> dict[str, int]:
-    """Returns what the dashboard and the scheduler show of a worker."""
+    """Returns what the dashboard and the scheduler show of a worker. Dask asks every second."""
+    _pool.tend()
     arrays = [
         value
         for value in list(getattr(worker.data, "fast", worker.data).values())
