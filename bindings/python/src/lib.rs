@@ -255,22 +255,16 @@ fn prepare_pool(py: Python<'_>, bytes: u64) -> PyResult<bool> {
     py.detach(|| shmarray::prepare_pool(bytes)).map_err(to_py)
 }
 
-/// Releases the memory in the pool that was not used since the last call. Returns its bytes.
+/// Releases the memory in the pool that was not used since the last call, or all that is unused.
 #[pyfunction]
-fn trim_pool(py: Python<'_>) -> u64 {
-    py.detach(shmarray::trim_pool)
+fn trim_pool(py: Python<'_>, all: bool) {
+    py.detach(if all { shmarray::empty_pool } else { shmarray::trim_pool });
 }
 
 /// Sets the limit of the pool in bytes.
 #[pyfunction]
 fn limit_pool(bytes: u64) {
     shmarray::limit_pool(bytes);
-}
-
-/// Releases the unused memory in the pool. Returns its bytes.
-#[pyfunction]
-fn empty_pool(py: Python<'_>) -> u64 {
-    py.detach(shmarray::empty_pool)
 }
 
 /// Reclaims what dead processes held, if any has died. Raises nothing: the next use of shared
@@ -395,10 +389,10 @@ mod _core {
     use super::queue_slots::QueueSlots;
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, count_down, create, create_permuted, discard, empty_pool, handle,
-        handle_to_send, in_band_bytes, is_family_alive, is_shared, lease_of, limit_pool, locate,
-        prepare_pool, run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead,
-        trim_pool, unlink,
+        attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
+        in_band_bytes, is_family_alive, is_shared, lease_of, limit_pool, locate, prepare_pool,
+        run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead, trim_pool,
+        unlink,
     };
 
     #[pymodule_export]

@@ -2,9 +2,8 @@
 #![allow(unsafe_code)] // stores to memory that was just mapped
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use super::mapped::Mapped;
+use super::mapped::{Mapped, POPULATED};
 use crate::control::Announced;
 use crate::copy::{End, copy_elements, write_elements};
 use crate::error::{Error, Result};
@@ -18,26 +17,6 @@ const WRITTEN_BYTES: u64 = 16 << 10;
 /// of them.
 const MANY_PAGES_BYTES: u64 = 256 << 10;
 
-/// What a process has stored to a mapping so far, as far as it decides how it stores next.
-#[derive(Default)]
-pub(crate) struct Stored {
-    /// The process of which `bytes` tells. A forked child has the mapping and none of its pages.
-    process: AtomicU32,
-    bytes: AtomicU64,
-}
-
-/// All pages are mapped.
-const POPULATED: u64 = u64::MAX;
-
-impl Stored {
-    fn bytes(&self) -> u64 {
-        if self.process.swap(std::process::id(), Ordering::Relaxed) != std::process::id() {
-            self.bytes.store(0, Ordering::Relaxed);
-        }
-        self.bytes.load(Ordering::Relaxed)
-    }
-}
-
 impl Mapped {
     /// Prepares a store of so many bytes of the data: maps all pages at once, if the store is of at
     /// least half of the data or all was written before, and this process has not done so yet. A
@@ -49,7 +28,7 @@ impl Mapped {
         let (before, room) = (self.stored.bytes(), self.header.data_bytes);
         let is_most = bytes >= room / 2 || before.saturating_add(bytes) > room;
         if is_most && before != POPULATED {
-            self.stored.bytes.store(POPULATED, Ordering::Relaxed);
+            self.stored.set_bytes(POPULATED);
             self.mapping.populate();
         }
     }
@@ -59,9 +38,9 @@ impl Mapped {
     /// then, takes twice as long. Returns whether it did.
     ///
     /// # Safety
-    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies in
-    /// the cell or the data. Another process may read its elements meanwhile, and gets old or new
-    /// bytes.
+    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies
+    /// in the cell or the data. Another process may read its elements meanwhile, and gets old
+    /// or new bytes.
     pub(crate) unsafe fn write_elements(
         &self,
         cell: Option<u32>,
@@ -81,7 +60,7 @@ impl Mapped {
         let Ok(Some(file)) = sys::SegmentFile::open_own(self.directory(), &self.header.id) else {
             return false; // another program removed it, or there is no fd
         };
-        self.stored.bytes.store(before + bytes, Ordering::Relaxed);
+        self.stored.set_bytes(before + bytes);
         let start = self.header.header_bytes + self.part(cell).0 + to.offset;
         let write = |at, bytes: *const u8, count| file.write_at(start + at, bytes, count);
         // SAFETY: the caller promises that every element of `from` can be read.

@@ -1,9 +1,8 @@
 //! A segment's file in memory, and its validated header.
 
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
-use super::fill::Stored;
 use super::usage;
 use crate::control::{Announced, ControlWords};
 use crate::error::{Error, Result};
@@ -21,6 +20,31 @@ pub(crate) struct Mapped {
     pub(crate) header: Header,
     pub(crate) access: Access,
     pub(super) stored: Stored,
+}
+
+/// What a process has stored to a mapping so far, as far as it decides how it stores next.
+#[derive(Default)]
+pub(crate) struct Stored {
+    /// The process of which `bytes` tells. A forked child has the mapping and none of its pages.
+    process: AtomicU32,
+    bytes: AtomicU64,
+}
+
+/// The count of bytes that says that all pages are mapped.
+pub(super) const POPULATED: u64 = u64::MAX;
+
+impl Stored {
+    /// The bytes that this process has stored.
+    pub(super) fn bytes(&self) -> u64 {
+        if self.process.swap(std::process::id(), Ordering::Relaxed) != std::process::id() {
+            self.bytes.store(0, Ordering::Relaxed);
+        }
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_bytes(&self, bytes: u64) {
+        self.bytes.store(bytes, Ordering::Relaxed);
+    }
 }
 
 /// Reads and validates the header of an open file. Most headers are one page, which is read once.

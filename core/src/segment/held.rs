@@ -188,8 +188,8 @@ impl Segment {
     /// Writes elements to the file where that is faster than to store them. Returns whether it did.
     ///
     /// # Safety
-    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies in
-    /// the data. Another process may read its elements meanwhile, and gets old or new bytes.
+    /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies
+    /// in the data. Another process may read its elements meanwhile, and gets old or new bytes.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn write_elements(&self, to: &Layout, from: End<'_>, itemsize: u64) -> bool {
         // SAFETY: the caller promises the same of `from` and `to`.

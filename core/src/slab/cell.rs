@@ -69,8 +69,8 @@ impl Claimed {
             sys::recommit(self.mapped.directory(), &self.mapped.header.id, part)?;
         }
         if !self.is_filled {
-            // SAFETY: the elements can be read, as the caller of `Array::create_filled` promised, and
-            // the cell has room for `data_bytes` of them side by side.
+            // SAFETY: the elements can be read, as the caller of `Array::create_filled` promised,
+            // and the cell, CLAIMED by this thread, has room for `data_bytes` of them.
             if unsafe { fill.write_to_cell(&self.mapped, self.cell)? } {
                 return Ok(());
             }

@@ -57,7 +57,7 @@ def follow_limit() -> None:
     left = max(0, _State.most_bytes - sum(int(kilobytes) << 10 for kilobytes in found))
     _core.limit_pool(left)
     if left == 0:
-        _core.empty_pool()
+        _core.trim_pool(all=True)
 
 
 def tend() -> None:
@@ -66,7 +66,7 @@ def tend() -> None:
     now = time.monotonic()
     if now >= _State.next_trim:
         _State.next_trim = now + _IDLE_SECONDS
-        _core.trim_pool()
+        _core.trim_pool(all=False)
 
 
 def prepare(size: int) -> None:
