@@ -183,6 +183,19 @@ pub enum Error {
     #[error("the array is read-only")]
     ReadOnly,
 
+    /// The file system of the directory lacks something that this library stands on.
+    #[error(
+        "{} cannot hold arrays: {reason}; let SHMARRAY_DIR name a directory on a tmpfs, or unset it \
+         for /dev/shm, whose size in a container is that of docker run --shm-size",
+        directory.display()
+    )]
+    UnusableDirectory {
+        /// The directory that `SHMARRAY_DIR` names.
+        directory: PathBuf,
+        /// The result of the trial, and what follows from it.
+        reason: &'static str,
+    },
+
     /// Shared memory is full.
     #[error(
         "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; {}",
@@ -337,6 +350,7 @@ impl Error {
             Self::NoMemory { .. } => ErrorKind::NoMemory,
             Self::NotOwner { .. } => ErrorKind::PermissionDenied,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
+            Self::UnusableDirectory { .. } => ErrorKind::Os,
             Self::Os { source, .. } => os_kind(source),
         }
     }
@@ -346,6 +360,7 @@ impl Error {
     pub fn os_errno(&self) -> Option<i32> {
         match self {
             Self::Os { source, .. } => source.raw_os_error(),
+            Self::UnusableDirectory { .. } => Some(EOPNOTSUPP),
             _ => None,
         }
     }
@@ -365,6 +380,9 @@ impl Error {
     }
 }
 
+/// Linux's number: only its backend tries a directory.
+const EOPNOTSUPP: i32 = 95;
+
 fn of_member(member: Option<&str>) -> String {
     member.map_or_else(String::new, |member| format!(": member {member:?}"))
 }
@@ -382,9 +400,13 @@ fn no_space_hint(asked_bytes: u64, free_bytes: u64) -> &'static str {
     }
 }
 
-/// Returns a hint for a directory in which nothing can be created.
+/// Returns a hint for a directory in which nothing can be created, and for a kernel that says of no
+/// process whether it is alive.
 fn directory_hint(call: &str, source: &io::Error) -> &'static str {
     let makes = call.starts_with("open(O_TMPFILE)");
+    if call == "fcntl(F_OFD_GETLK)" {
+        return LOCKS_HINT;
+    }
     match source.kind() {
         io::ErrorKind::ReadOnlyFilesystem => DIRECTORY_HINT,
         io::ErrorKind::PermissionDenied | io::ErrorKind::NotFound if makes => DIRECTORY_HINT,
@@ -394,6 +416,9 @@ fn directory_hint(call: &str, source: &io::Error) -> &'static str {
 
 const DIRECTORY_HINT: &str = "; set the environment variable SHMARRAY_DIR \
                          to a directory where this process can write, best on a tmpfs";
+
+const LOCKS_HINT: &str = "; only this call says which holders of arrays are alive: let the seccomp \
+                          filter of this process (docker run --security-opt seccomp=…) permit it";
 
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {

@@ -93,7 +93,8 @@ pub use number::Number;
 pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use reduce::{Reduced, Reduction};
 pub use segment::{
-    SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, unlink,
+    SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, try_directory,
+    unlink,
 };
 pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use slab::limit_pool;

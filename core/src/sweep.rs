@@ -106,6 +106,7 @@ pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
 }
 
 fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
+    sys::is_usable(directory)?; // where every holder looks dead, nothing may be given back
     let dead = sys::find_dead(directory).dead; // later deaths are left to the next sweep
     mapping::empty_cache(mode == SweepMode::AlsoIdle);
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };

@@ -12,7 +12,7 @@ use crate::segment::{CreationOptions, Segment, reserve};
 use crate::shape::{Layout, Order};
 use crate::slab::{CellRequest, Reuse};
 use crate::sweep::{self, Occasion};
-use crate::sys::{Directory, Operation};
+use crate::sys::{self, Directory, Operation};
 
 /// Returns memory for a new array, held by this process. No other process sees it before it is
 /// complete.
@@ -29,6 +29,7 @@ pub(super) unsafe fn segment(
     process::begin()?;
     let _operation = Operation::begin();
     let directory = Directory::current();
+    sys::is_usable(&directory)?;
     sweep::at_first_use();
     let must_check = sweep::check_before_reuse(&directory);
     if !options.needs_own_segment()
@@ -48,11 +49,12 @@ pub(super) unsafe fn segment(
 #[allow(unsafe_code)]
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
     process::begin()?;
-    let _operation = Operation::begin();
+    let (_operation, directory) = (Operation::begin(), Directory::current());
+    sys::is_usable(&directory)?;
     sweep::at_first_use();
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
     // elements.
-    unsafe { of_its_own(&Directory::current(), header, options, &Fill::Zeros) }
+    unsafe { of_its_own(&directory, header, options, &Fill::Zeros) }
 }
 
 /// # Safety

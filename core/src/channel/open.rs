@@ -13,7 +13,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::ChannelMode;
 use crate::process;
 use crate::sweep;
-use crate::sys::{Appearances, Directory, Mutex};
+use crate::sys::{self, Appearances, Directory, Mutex};
 
 /// How long one wait for a name takes at the most.
 const LONG: Duration = Duration::from_secs(3600);
@@ -36,7 +36,9 @@ impl Channel {
             Ok(opened) => Self::join(opened, receives),
             Err(error) if is_for_followers(&error) => {
                 process::begin()?;
-                Self::follow(Follower::open(&Directory::current(), &sought)?)
+                let directory = Directory::current();
+                sys::is_usable(&directory)?; // a follower asks for locks, too
+                Self::follow(Follower::open(&directory, &sought)?)
             }
             Err(error) => Err(error),
         }

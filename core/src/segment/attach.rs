@@ -55,6 +55,7 @@ impl Segment {
         let _operation = Operation::begin();
         sys::refresh_user();
         let directory = Directory::current();
+        sys::is_usable(&directory)?;
         let (mapped, is_new) = match map(&directory, lookup, access)? {
             FoundSegment::Segment(segment) => return Ok(segment), // the name of one held already
             FoundSegment::Known(mapped) => (mapped, false),
@@ -137,6 +138,7 @@ pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u6
         segment.release_ticket(ticket);
         return Ok(());
     }
+    sys::is_usable(directory)?;
     let (FoundSegment::Known(mapped) | FoundSegment::New(mapped)) =
         map(directory, Lookup::Id(&text.id), access)?
     else {
@@ -156,6 +158,17 @@ const MAPPINGS_PART: usize = 4;
 const PRIVATE_PART: u64 = 8;
 /// The part of shared memory that stays free for others (one fourth).
 const FREE_PART: u64 = 4;
+
+/// Tries the directory that segments live in: whether its file system does what this library stands
+/// on. Every process does so when it first uses a directory, and then makes and attaches nothing
+/// there if it does not. Returns `false` if it cannot be tried, because nothing can be made there
+/// now.
+///
+/// # Errors
+/// [`Error::UnusableDirectory`]; [`Error::Os`] if the kernel may not be asked for locks.
+pub fn try_directory() -> Result<bool> {
+    sys::is_usable(&Directory::current())
+}
 
 /// Whether a quarter of shared memory would still be free with so many more bytes in use. For
 /// memory that could as well be private; a new array may use the last byte.

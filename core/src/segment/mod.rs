@@ -21,7 +21,7 @@ mod list;
 mod unlink;
 
 pub(crate) use attach::discard;
-pub use attach::{has_room, should_copy};
+pub use attach::{has_room, should_copy, try_directory};
 pub(crate) use create::{CreationOptions, reserve};
 pub(crate) use held::{Segment, holds_all_of};
 pub(crate) use hold::clear_dead_and_close;

@@ -15,6 +15,7 @@ use crate::sys::{self, Access, Directory, Lookup};
 pub fn unlink(name: &str) -> Result<()> {
     sys::refuse_orphan()?;
     let (directory, name) = (Directory::current(), name.parse()?);
+    sys::is_usable(&directory)?;
     let mut persistent = None;
     let file = sys::unlink_name(&directory, &name, |file| {
         match read_header(Lookup::Name(&name), file) {

@@ -6,6 +6,7 @@
 //! |---|---|
 //! | `Directory::current`, `path` | the directory that segments live in |
 //! | `segment_ids`, `total_bytes`, `free_bytes` | what exists; the capacity; the free bytes |
+//! | `is_usable` | whether the directory was tried; fails if it lacks what this library needs |
 //! | `page_bytes` | the unit of memory protection |
 //! | `CAN_PERSIST` | whether a segment can stay without holders |
 //! | `SegmentFile::create` | creates a file without a name, reserves its memory and holds it |
@@ -83,8 +84,8 @@ pub(crate) use interface::Lookup;
 pub(crate) use backend::{
     CAN_PERSIST, Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard,
     family_message, family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message,
-    link_ticket, monotonic_ns, most_mappings, process_owner, reclaim, recommit, refresh_user,
-    sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    is_usable, link_ticket, monotonic_ns, most_mappings, process_owner, reclaim, recommit,
+    refresh_user, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixStream;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -121,18 +122,19 @@ pub(crate) fn mount_own(bytes: u64) -> Result<(), Os> {
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(Os::last_os_error());
     }
-    mount(c"none", c"/", c"", libc::MS_REC | libc::MS_PRIVATE, c"")?;
-    let path = CString::new(directory().as_os_str().as_bytes()).unwrap();
-    mount(c"tmpfs", &path, c"tmpfs", 0, &CString::new(format!("mode=1777,size={bytes}")).unwrap())
+    mount("none", Path::new("/"), "", libc::MS_REC | libc::MS_PRIVATE, "")?;
+    mount("tmpfs", &directory(), "tmpfs", 0, &format!("mode=1777,size={bytes}"))
 }
 
-fn mount(
-    what: &std::ffi::CStr,
-    path: &std::ffi::CStr,
-    kind: &std::ffi::CStr,
+pub(crate) fn mount(
+    what: &str,
+    path: &Path,
+    kind: &str,
     flags: libc::c_ulong,
-    options: &std::ffi::CStr,
+    options: &str,
 ) -> Result<(), Os> {
+    let path = CString::new(path.as_os_str().as_bytes()).unwrap();
+    let [what, kind, options] = [what, kind, options].map(|text| CString::new(text).unwrap());
     // SAFETY: the pointers are valid for the call, because they point to C strings that outlive it.
     match unsafe {
         libc::mount(what.as_ptr(), path.as_ptr(), kind.as_ptr(), flags, options.as_ptr().cast())

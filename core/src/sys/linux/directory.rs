@@ -24,8 +24,9 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicPtr, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
+use super::append::AppendList;
 use super::fd::{Fd, without_fork};
 use super::huge;
 use super::limits;
@@ -56,6 +57,8 @@ struct State {
     /// [`UNKNOWN`], [`NO`] or [`YES`].
     huge_by_advice: AtomicU8,
     last_check: LastCheck,
+    /// Whether a trial found that the directory serves (`trial`).
+    is_tried: AtomicBool,
 }
 
 const UNKNOWN: u8 = 0;
@@ -105,6 +108,7 @@ impl Directory {
             page_bytes: AtomicU64::new(0),
             huge_by_advice: AtomicU8::new(UNKNOWN),
             last_check: LastCheck::default(),
+            is_tried: AtomicBool::new(false),
         }))
     }
 
@@ -114,6 +118,14 @@ impl Directory {
 
     pub(crate) fn last_check(&self) -> &LastCheck {
         &self.0.last_check
+    }
+
+    pub(super) fn is_tried(&self) -> bool {
+        self.0.is_tried.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_tried(&self) {
+        self.0.is_tried.store(true, Ordering::Relaxed);
     }
 
     /// The unit of memory protection of files in this directory; in a hugetlbfs a huge page.
@@ -264,11 +276,9 @@ fn id_in(file_name: &str) -> Option<SegmentId> {
 struct Relative {
     named: PathBuf,
     path: PathBuf,
-    earlier: *const Relative,
 }
 
-/// A list whose entries are never freed. It needs no lock, which a forked child could find locked.
-static RELATIVES: AtomicPtr<Relative> = AtomicPtr::new(std::ptr::null_mut());
+static RELATIVES: AppendList<Relative> = AppendList::new();
 
 /// Returns a path as absolute, relative to the working directory at the time of its first use, even
 /// if the working directory changes later.
@@ -276,31 +286,12 @@ fn absolute(named: &Path) -> PathBuf {
     if named.is_absolute() {
         return named.to_owned();
     }
-    let mut latest = RELATIVES.load(Ordering::Acquire); // pairs with the exchange below
-    let mut at: *const Relative = latest;
-    // SAFETY: the pointer must be null or valid for reads; it is null or a `Relative` that the
-    // exchange below published, and such an entry is never freed or changed.
-    while let Some(known) = unsafe { at.as_ref() } {
-        if known.named == named {
-            return known.path.clone();
-        }
-        at = known.earlier;
+    if let Some(known) = RELATIVES.find(|known| known.named == named) {
+        return known.path.clone();
     }
+    // Two threads that use the path first at the same time compute the same result.
     let path = std::env::current_dir().unwrap_or_default().join(named);
-    let new = Box::into_raw(Box::new(Relative {
-        named: named.to_owned(),
-        path: path.clone(),
-        earlier: latest,
-    }));
-    while let Err(other) =
-        RELATIVES.compare_exchange(latest, new, Ordering::AcqRel, Ordering::Acquire)
-    {
-        // Two threads that use the path first at the same time compute the same result.
-        latest = other;
-        // SAFETY: nobody else may access `*new`; the exchange failed, so the entry from
-        // `Box::into_raw` is still this thread's alone.
-        unsafe { (*new).earlier = latest };
-    }
+    RELATIVES.append(Relative { named: named.to_owned(), path: path.clone() });
     path
 }
 
@@ -368,8 +359,13 @@ pub(super) fn lacks_unnamed_files(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::EOPNOTSUPP | libc::EISDIR | libc::EINVAL))
 }
 
-/// Creates a file at a hidden path.
+/// Creates a file at a hidden path, and lists its fd.
 pub(super) fn create_hidden(path: &Path) -> Result<Fd> {
+    Fd::open(|| hidden_file(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
+}
+
+/// Creates a file at a hidden path.
+pub(super) fn hidden_file(path: &Path) -> io::Result<fs::File> {
     let mut options = fs::OpenOptions::new();
     options
         .read(true)
@@ -377,7 +373,7 @@ pub(super) fn create_hidden(path: &Path) -> Result<Fd> {
         .create_new(true)
         .mode(0o600)
         .custom_flags(libc::O_NOFOLLOW | libc::O_CLOEXEC);
-    Fd::open(|| options.open(path)).map_err(|error| Error::os("open(O_CREAT)", path, error))
+    options.open(path)
 }
 
 /// FNV-1a with 64 bits (Fowler, Noll, Vo) of text. Which byte stands for a name is part of the

@@ -85,18 +85,31 @@ pub(super) fn unlock_at(file: &File, offset: i64) {
     let _ = set(file, libc::F_UNLCK, offset); // a failure leaves it locked until the close
 }
 
-/// Whether no process has locked a byte; `false` if the kernel cannot be asked.
+/// Whether no process has locked a byte; `false` if the kernel cannot be asked. A directory in which
+/// it cannot be asked is not used (`trial`).
+pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
+    ask_at(file, offset).unwrap_or(false)
+}
+
+/// Asks the kernel whether a hold on a file is visible through this open of it.
+pub(super) fn sees_hold(file: &File) -> io::Result<bool> {
+    ask_at(file, HOLD_OFFSET).map(|is_free| !is_free)
+}
+
+/// Asks the kernel whether no other open file description has locked a byte.
 ///
 /// # References
 /// - [Linux]
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/fcntl.2.html
-pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
+fn ask_at(file: &File, offset: i64) -> io::Result<bool> {
     let mut lock = flock(libc::F_WRLCK, offset);
     // SAFETY: the fd must be open and the pointer valid for a `flock`; `file` is borrowed during
     // the call, and `lock` is a local variable that the command fills.
-    let asked = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) };
-    asked == 0 && lock.l_type == libc::F_UNLCK as libc::c_short
+    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_GETLK, &mut lock) } {
+        0 => Ok(lock.l_type == libc::F_UNLCK as libc::c_short),
+        _ => Err(io::Error::last_os_error()),
+    }
 }
 
 /// Sets or removes a lock on one byte, without waiting.

@@ -22,6 +22,7 @@
 
 // Each module uses only those before it.
 mod clock;
+mod append;
 mod mutex;
 pub(crate) mod operations;
 mod fd;
@@ -36,14 +37,15 @@ mod shared_words;
 mod memory_file;
 mod huge;
 mod directory;
+mod open;
+mod map;
+mod trial;
 mod registry;
 mod name_lock;
 mod links;
-mod open;
 mod appearance;
 mod foreign;
 mod reserve;
-mod map;
 mod reclaim;
 mod segment_file;
 pub(crate) mod fork;
@@ -72,3 +74,4 @@ pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};
 pub(crate) use shared_futex::{sleep_at, wake_at};
 pub(crate) use shared_words::SharedWords;
+pub(crate) use trial::is_usable;

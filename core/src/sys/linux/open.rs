@@ -22,17 +22,31 @@ pub(super) fn create_unnamed(
     directory: &Directory,
     id: &SegmentId,
 ) -> Result<(Fd, Option<PathBuf>)> {
-    let path = directory.path();
-    let flags = libc::O_TMPFILE | libc::O_CLOEXEC;
-    match Fd::open(|| options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(path)) {
+    match Fd::open(|| unnamed_file(directory)) {
         Err(error) if directory::lacks_unnamed_files(&error) => {
             let hidden = directory.hidden_path(id);
             Ok((directory::create_hidden(&hidden)?, Some(hidden)))
         }
         unnamed => unnamed
             .map(|file| (file, None))
-            .map_err(|error| Error::os("open(O_TMPFILE)", path, error)),
+            .map_err(|error| Error::os("open(O_TMPFILE)", directory.path(), error)),
     }
+}
+
+/// Creates a file without a name; fails if the file system has none.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/open.2.html
+pub(super) fn unnamed_file(directory: &Directory) -> io::Result<fs::File> {
+    let flags = libc::O_TMPFILE | libc::O_CLOEXEC;
+    options(Access::ReadWrite).mode(0o600).custom_flags(flags).open(directory.path())
+}
+
+/// Opens a file for reading and writing, by a path that may be a link of /proc.
+pub(super) fn file_again(path: &Path) -> io::Result<fs::File> {
+    options(Access::ReadWrite).custom_flags(libc::O_CLOEXEC).open(path)
 }
 
 fn options(access: Access) -> fs::OpenOptions {

@@ -69,8 +69,8 @@ pub(super) fn decommit(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     fallocate(file, libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE, offset, bytes)
 }
 
-/// Reserves the pages of a part of a file.
-fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
+/// Reserves the pages of a part of a file by one call.
+pub(super) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
     fallocate(file, 0, offset, bytes)
 }
 

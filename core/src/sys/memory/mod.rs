@@ -24,7 +24,9 @@ pub(crate) use clock::{is_absent_or_foreign, monotonic_ns, most_mappings, thread
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use owner::{Owner, family_of, is_message};
-pub(crate) use process::{Dead, Liveness, family_message, find_dead, process_owner, sweep_tickets};
+pub(crate) use process::{
+    Dead, Liveness, family_message, find_dead, is_usable, process_owner, sweep_tickets,
+};
 pub(crate) use segment_file::{
     Mapping, SegmentFile, decommit, discard, is_findable, is_found, reclaim, recommit,
     refresh_user, sweep_names, unlink_name,

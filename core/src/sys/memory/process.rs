@@ -10,6 +10,11 @@ pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     Some(Owner { id: OWNER, info: std::process::id().into() })
 }
 
+/// Returns `true`: memory of this process serves as it is.
+pub(crate) fn is_usable(_directory: &Directory) -> Result<bool> {
+    Ok(true)
+}
+
 /// Returns a ticket of this process's family.
 pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
     static TICKETS: AtomicU64 = AtomicU64::new(FAMILY + 1);

@@ -124,6 +124,11 @@ pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }
 
+/// Returns `true`: what this backend needs, the system has.
+pub(crate) fn is_usable(_directory: &Directory) -> Result<bool> {
+    Ok(true)
+}
+
 pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
     true
 }

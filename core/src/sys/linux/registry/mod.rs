@@ -40,6 +40,7 @@ use super::directory::{Directory, user};
 use super::fd;
 use super::lock;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
+use super::trial::is_usable;
 use crate::error::{Error, Result};
 use crate::name::{random_bits, random_owner};
 use family::family;
@@ -108,6 +109,7 @@ fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     if let Some(own) = at.and_then(|at| all[at].own.as_ref()) {
         return Ok(own.0);
     }
+    is_usable(directory)?;
     family()?; // stored now, so that a fork need not choose it
     let (registry, path) = file::open_and_name(directory)?;
     let registered = register(&registry)
