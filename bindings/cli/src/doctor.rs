@@ -72,6 +72,7 @@ fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
     if directory.is_usable() {
         findings.extend([
             directory::file_system(directory),
+            directory::trial(directory),
             directory::size(directory, *container),
             memory::limit(memory, directory, *container),
             memory::huge_pages(huge, directory, *container),

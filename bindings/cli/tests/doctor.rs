@@ -73,6 +73,7 @@ fn every_check_has_its_line_and_no_line_is_empty() {
         "kernel",
         "directory",
         "file system",
+        "trial",
         "size",
         "memory limit",
         "huge pages",
@@ -99,7 +100,7 @@ fn text_says_the_same_as_json() {
             "{check}: {text}"
         );
     }
-    assert!(text.lines().last().unwrap().starts_with("18 checks: "), "{text}");
+    assert!(text.lines().last().unwrap().starts_with("19 checks: "), "{text}");
 }
 
 #[test]
@@ -110,6 +111,41 @@ fn a_missing_directory_is_a_problem_and_fails() {
     says(&found, "problem", "does not exist");
     assert!(found["remedy"].as_str().unwrap().contains("mkdir -p"));
     assert_eq!(shmarray(&missing, &["doctor"]).status.code(), Some(1));
+}
+
+#[test]
+fn doctor_tries_the_directory_and_leaves_nothing_there() {
+    let directory = tempfile::tempdir_in(home()).unwrap();
+    says(&finding(directory.path(), "trial"), "ok", "a mapping keeps the lock of its file");
+    assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn an_overlay_is_a_problem_and_sweep_says_so_too() {
+    let test = "an_overlay_is_a_problem_and_sweep_says_so_too";
+    let root = tempfile::tempdir_in("/dev/shm").unwrap();
+    ["below", "above", "work", "merged"]
+        .map(|name| fs::create_dir(root.path().join(name)).unwrap());
+    let on_an_overlay = "mount -t overlay -o lowerdir=below,upperdir=above,workdir=work none merged \
+                         && echo mounted && SHMARRAY_DIR=$PWD/merged \"$0\" \"$@\"";
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "bash", "-c", on_an_overlay, env!("CARGO_BIN_EXE_shmarray")]);
+        let mut output = command.args(arguments).current_dir(root.path()).output().unwrap();
+        let is_mounted = output.stdout.starts_with(b"mounted\n");
+        is_mounted.then(|| drop(output.stdout.drain(..8)));
+        (is_mounted, output)
+    };
+    let (is_mounted, swept) = run(&["sweep"]);
+    let said = String::from_utf8_lossy(&swept.stderr);
+    if !is_mounted {
+        return eprintln!("\nskipped {test}: {said}");
+    }
+    assert!(!swept.status.success() && said.contains("merged cannot hold arrays"), "{said}");
+    let found = one(findings(&run(&["doctor", "--json"]).1), "trial");
+    says(&found, "problem", "every holder of an array looks dead");
+    assert!(found["remedy"].as_str().unwrap().contains("SHMARRAY_DIR"), "{found}");
+    assert_eq!(fs::read_dir(root.path().join("above")).unwrap().count(), 0);
 }
 
 #[test]

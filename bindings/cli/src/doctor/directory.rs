@@ -82,6 +82,17 @@ pub(crate) struct Directory {
     pub(crate) is: Is,
     pub(crate) mount: Mount,
     pub(crate) room: Room,
+    pub(crate) trial: Trial,
+}
+
+/// The result of the library's trial of the directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Trial {
+    Serves,
+    /// Nothing can be made there now.
+    NotTried,
+    /// The reason why each use is an error.
+    Fails(String),
 }
 
 impl Directory {
@@ -183,6 +194,21 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
     }
 }
 
+pub(crate) fn trial(directory: &Directory) -> Finding {
+    const CHECK: &str = "trial";
+    match &directory.trial {
+        Trial::Serves => {
+            Finding::ok(CHECK, "a mapping keeps the lock of its file, and reserved memory exists")
+        }
+        Trial::NotTried => Finding::look(
+            CHECK,
+            "not made: no file can be made there now",
+            format!("make room, then shmarray doctor again; or {}", directory.elsewhere()),
+        ),
+        Trial::Fails(reason) => Finding::problem(CHECK, reason.clone(), directory.elsewhere()),
+    }
+}
+
 pub(crate) fn size(directory: &Directory, container: Container) -> Finding {
     const CHECK: &str = "size";
     let Room { total_bytes, used_bytes, free_bytes, free_files } = directory.room;
@@ -259,6 +285,7 @@ pub(crate) fn in_memory() -> Directory {
             free_bytes: 8 << 30,
             free_files: Some(9),
         },
+        trial: Trial::Serves,
     }
 }
 
@@ -271,6 +298,15 @@ mod tests {
         let mut directory = in_memory();
         directory.mount.kind = kind.to_owned();
         directory
+    }
+
+    #[test]
+    fn a_directory_that_fails_its_trial_is_a_problem() {
+        let with = |trial| Directory { trial, chosen: true, ..in_memory() };
+        says(&trial(&with(Trial::Serves)), Verdict::Ok, "a mapping keeps the lock", "");
+        says(&trial(&with(Trial::NotTried)), Verdict::Look, "not made", "make room");
+        let fails = Trial::Fails("every holder looks dead".to_owned());
+        says(&trial(&with(fails)), Verdict::Problem, "looks dead", "unset SHMARRAY_DIR");
     }
 
     fn of_size(total_bytes: u64, free_bytes: u64) -> Directory {

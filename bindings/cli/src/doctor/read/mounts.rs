@@ -10,7 +10,7 @@ use nix::sys::statvfs::statvfs;
 use nix::unistd::{AccessFlags, access};
 
 use super::system::System;
-use crate::doctor::directory::{Directory, Is, Mount, Room};
+use crate::doctor::directory::{Directory, Is, Mount, Room, Trial};
 
 pub(crate) fn directory(system: &System) -> Directory {
     let chosen = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
@@ -22,6 +22,7 @@ pub(crate) fn directory(system: &System) -> Directory {
         is: what_is(&path),
         mount: mount_of(&real, &mounts).unwrap_or_default(),
         room: room(&path),
+        trial: trial(),
         path,
     }
 }
@@ -38,6 +39,16 @@ fn what_is(path: &Path) -> Is {
                 Err(_) => Is::Forbidden,
             }
         }
+    }
+}
+
+/// Makes the library's trial, with a file without a name.
+fn trial() -> Trial {
+    match shmarray::try_directory() {
+        Ok(true) => Trial::Serves,
+        Ok(false) => Trial::NotTried,
+        Err(shmarray::Error::UnusableDirectory { reason, .. }) => Trial::Fails(reason.to_owned()),
+        Err(error) => Trial::Fails(error.to_string()),
     }
 }
 
