@@ -5,7 +5,7 @@
 //! `Display` everywhere.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// The result of every function of this crate that can fail.
 pub type Result<T> = std::result::Result<T, Error>;
@@ -257,11 +257,11 @@ pub enum Error {
     },
 
     /// A system call failed.
-    #[error("{call} failed on {}: {source}{}", path.display(), directory_hint(call, source))]
+    #[error("{call} failed{}: {source}{}", on_path(path), directory_hint(call, source))]
     Os {
         /// The system call.
         call: &'static str,
-        /// The path that it was called on.
+        /// The path that it was called on; empty if it takes none.
         path: PathBuf,
         /// The errno and its text.
         source: io::Error,
@@ -382,6 +382,13 @@ impl Error {
 
 /// Linux's number: only its backend tries a directory.
 const EOPNOTSUPP: i32 = 95;
+
+fn on_path(path: &Path) -> String {
+    match path.as_os_str().is_empty() {
+        true => String::new(),
+        false => format!(" on {}", path.display()),
+    }
+}
 
 fn of_member(member: Option<&str>) -> String {
     member.map_or_else(String::new, |member| format!(": member {member:?}"))

@@ -229,14 +229,14 @@ impl Pipe {
                     sweep::check(&Directory::current(), Occasion::Received);
                     return received;
                 }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                Err(Error::Os { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
                     if !self.wait(false, until)? {
                         return Ok(Received::TimedOut);
                     }
                 }
                 // Reported once, before what can still be received.
-                Err(error) if socket::is_closed(&error) => {}
-                Err(error) => return Err(Error::os("recvmsg", "", error)),
+                Err(Error::Os { source, .. }) if socket::is_closed(&source) => {}
+                Err(error) => return Err(error),
             }
         }
     }

@@ -93,9 +93,7 @@ impl QueueSlots {
     /// # Errors
     /// [`Error::Os`].
     pub fn new(count: u32) -> Result<Self> {
-        let words = SharedWords::new(FRONT + count as usize)
-            .map_err(|error| Error::os("memfd_create", "", error))?;
-        Ok(Self(words))
+        SharedWords::new(FRONT + count as usize).map(Self)
     }
 
     /// Opens the slots that another process made, from their fd.
@@ -103,7 +101,7 @@ impl QueueSlots {
     /// # Errors
     /// [`Error::Os`] or [`Error::InvalidArgument`] when it is not an fd of slots.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        let words = SharedWords::open(fd).map_err(|error| Error::os("mmap", "", error))?;
+        let words = SharedWords::open(fd)?;
         match words.words().len() >= FRONT {
             true => Ok(Self(words)),
             false => Err(Error::argument("fd", "it has no queue slots")),

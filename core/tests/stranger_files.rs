@@ -20,7 +20,7 @@ use beside_strangers::{
     ALONE, DEEDS, ID, STRANGER, USER, be_stranger, beside, beside_a_stranger, bytes, create,
     locked_file, named, open_to_all, own_name, sweep,
 };
-use shmarray::{Access, Array, Options, Pipe, Received, Sent};
+use shmarray::{Access, Array, Channel, Error, ErrorKind, Options, Pipe, Received, Sent};
 use support::{directory, fork, is_peer, segments_in};
 use watched::{
     Deed, Gate, Pool, all_end, all_have_ended, become_user, end_abruptly, rest, wait_for, watched,
@@ -83,13 +83,24 @@ fn a_fifo_link_or_directory_in_place_of_a_segment_stops_nobody() {
     });
 }
 
+fn is_denied(error: Error) {
+    assert_eq!(error.kind(), ErrorKind::PermissionDenied, "{error}");
+}
+
+/// What is no file cannot be followed either.
+const OPEN_CAMERA: &[Deed] = &[("open a channel by a stranger's name", || {
+    is_denied(Channel::open("camera", true).map(drop).unwrap_err())
+})];
+
 /// The name is the stranger's: no process gets an array by it, and each gets an error at once.
 const DEEDS_WITH_CAMERA: &[Deed] = &[
     ("attach by a stranger's name", || {
-        drop(Array::attach("camera", Access::ReadOnly).unwrap_err())
+        is_denied(Array::attach("camera", Access::ReadOnly).unwrap_err())
     }),
-    ("take a stranger's name away", || drop(shmarray::unlink("camera").unwrap_err())),
-    ("create an array by a stranger's name", || drop(named("camera").unwrap_err())),
+    ("take a stranger's name away", || is_denied(shmarray::unlink("camera").unwrap_err())),
+    ("create an array by a stranger's name", || {
+        assert_eq!(named("camera").unwrap_err().kind(), ErrorKind::Exists)
+    }),
     ("create another named array", || drop(named("lidar").unwrap())),
     ("sweep", sweep),
     ("list", || drop(shmarray::segments().unwrap())),
@@ -114,7 +125,8 @@ fn a_fifo_link_or_directory_in_place_of_a_name_stops_nobody() {
     beside_a_stranger("a_fifo_link_or_directory_in_place_of_a_name_stops_nobody", || {
         for what in ["fifo", "link", "directory"] {
             for user in [0, USER] {
-                beside(user, &[&format!("{what} 666 shmarray-name-camera")], DEEDS_WITH_CAMERA);
+                let trap = format!("{what} 666 shmarray-name-camera");
+                beside(user, &[&trap], &[DEEDS_WITH_CAMERA, OPEN_CAMERA].concat());
             }
         }
     });

@@ -3,6 +3,8 @@
 #![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
+#[path = "support/denied.rs"]
+mod denied;
 mod support;
 #[path = "support/watched.rs"]
 mod watched;
@@ -12,6 +14,7 @@ use std::io::Error as Os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use denied::deny;
 use shmarray::{Access, Array, Channel, ChannelOptions, DType, Error, ErrorKind, Options};
 use support::{Peer, directory, fork, is_peer, segments_in, serve};
 use watched::{Pool, become_user, is_root_or_skips, mount, mount_own, watched};
@@ -243,36 +246,13 @@ fn a_directory_in_which_nothing_can_be_made_is_not_tried() {
     });
 }
 
-/// Makes the kernel deny F_OFD_GETLK to this thread, as a seccomp profile may.
-fn deny_questions() {
-    const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
-    const EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
-    const RETURN: u16 = 0x06; // BPF_RET | BPF_K
-    let step = |code, jf, k| libc::sock_filter { code, jt: 0, jf, k };
-    let mut steps = [
-        step(LOAD, 0, 0), // seccomp_data.nr
-        step(EQUAL, 3, libc::SYS_fcntl as u32),
-        step(LOAD, 0, 24), // the second argument
-        step(EQUAL, 1, libc::F_OFD_GETLK as u32),
-        step(RETURN, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
-        step(RETURN, 0, libc::SECCOMP_RET_ALLOW),
-    ];
-    let program = libc::sock_fprog { len: steps.len() as u16, filter: steps.as_mut_ptr() };
-    // SAFETY: the call cannot touch memory, because it takes plain numbers.
-    assert_eq!(unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) }, 0);
-    // SAFETY: the pointer is valid for the call: it points to a program whose steps outlive it.
-    let status =
-        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) };
-    assert_eq!(status, 0, "{}", Os::last_os_error());
-}
-
 #[test]
 fn a_process_that_may_not_ask_for_locks_is_told_so() {
     watched("a_process_that_may_not_ask_for_locks_is_told_so", Pool::Off, || {
         let handle = handle_made_elsewhere();
         let elsewhere = made("elsewhere");
         fork(|| {
-            deny_questions();
+            deny(libc::SYS_fcntl, Some(libc::F_OFD_GETLK));
             use_directory(&elsewhere);
             let words = ["fcntl(F_OFD_GETLK) failed on", "elsewhere", "seccomp"];
             every_use_is_refused(&handle, ErrorKind::PermissionDenied, &words);

@@ -65,7 +65,6 @@ impl Channel {
         timeout: Option<Duration>,
     ) -> Result<Option<Self>> {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        let failed = |error| Error::os("inotify", Directory::current().path(), error);
         let mut appearances = None;
         loop {
             match Self::open(handle_or_name, receives) {
@@ -78,10 +77,8 @@ impl Channel {
                 return Ok(None);
             }
             match &appearances {
-                None => {
-                    appearances = Some(Appearances::watch(&Directory::current()).map_err(failed)?)
-                }
-                Some(appearances) => appearances.wait(left).map_err(failed)?,
+                None => appearances = Some(Appearances::watch(&Directory::current())?),
+                Some(appearances) => appearances.wait(left)?,
             }
         }
     }

@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 use super::directory::Directory;
 use super::lock;
-use super::open::open_existing;
+use super::open::{check_owner, not_opened, open_existing};
 use crate::error::{Error, Result};
 use crate::sys::interface::{Access, Lookup};
 
@@ -28,12 +28,14 @@ impl ForeignFile {
             Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
         };
-        let failed = |error| Error::os("open", &path, error);
-        let file = File::from(open_existing(&path, Access::ReadOnly).map_err(failed)?.into_owned());
-        match file.metadata().is_ok_and(|facts| facts.is_file()) {
-            true => Ok(Self { file, path }),
-            false => Err(failed(std::io::ErrorKind::InvalidInput.into())),
+        let opened = open_existing(&path, Access::ReadOnly);
+        let opened = opened.map_err(|error| not_opened(lookup, &path, error))?;
+        let file = File::from(opened.into_owned());
+        let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
+        if !facts.is_file() {
+            check_owner(lookup, &path, &facts)?; // it fails for what is no file
         }
+        Ok(Self { file, path })
     }
 
     /// The size of the file now.

@@ -2,14 +2,14 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use super::directory::{self, Directory};
 use super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
-use crate::sys::interface::Access;
+use crate::sys::interface::{Access, Lookup};
 
 /// Creates a file that no other process can find: unnamed or, on a file system without `O_TMPFILE`,
 /// under a hidden path, which is returned with it.
@@ -80,4 +80,33 @@ fn is_for_readers(error: &io::Error) -> bool {
 pub(super) fn open_existing(path: &Path, access: Access) -> io::Result<Fd> {
     let flags = libc::O_NOFOLLOW | libc::O_CLOEXEC | libc::O_NONBLOCK;
     Fd::open(|| options(access).custom_flags(flags).open(path))
+}
+
+/// Checks the owner of a file. An id finds what its owner shares by the file's mode. A name finds
+/// only files of this user, because anybody can create a name in a directory that all users share.
+pub(super) fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
+    let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
+    let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
+    if owner != user && !shared {
+        return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
+    }
+    match facts.is_file() {
+        true => Ok(()),
+        false => Err(Error::InvalidSegment {
+            segment: lookup.to_string(),
+            field: "type",
+            expected: "a regular file".to_owned(),
+            found: format!("mode {:o}", facts.mode()),
+        }),
+    }
+}
+
+/// Returns the error for a file that could not be opened. If that is because it is no file, it may
+/// be what another user put there to take the name.
+pub(super) fn not_opened(lookup: Lookup<'_>, path: &Path, error: io::Error) -> Error {
+    let of_no_file = [libc::ELOOP, libc::EISDIR, libc::ENXIO];
+    let is_no_file = error.raw_os_error().is_some_and(|number| of_no_file.contains(&number));
+    let facts = if is_no_file { fs::symlink_metadata(path).ok() } else { None };
+    let checked = facts.map_or(Ok(()), |facts| check_owner(lookup, path, &facts));
+    checked.map_or_else(|found| found, |()| Error::os("open", path, error))
 }

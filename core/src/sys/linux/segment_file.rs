@@ -10,7 +10,7 @@ use super::fd::Fd;
 use super::lock::{self, Patience};
 use super::map::Mapping;
 use super::name_lock::NameLock;
-use super::open::{create_unnamed, open_for};
+use super::open::{check_owner, create_unnamed, not_opened, open_for};
 use super::pages;
 use super::reclaim::{is_one_file, is_same, reclaim_named};
 use super::reserve::{no_space_if_full, reserve};
@@ -82,12 +82,11 @@ impl SegmentFile {
             Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
         };
-        let not_found = |call, error: io::Error| match error.kind() {
+        let not_found = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => missing(&directory, lookup),
-            _ => Error::os(call, &path, error),
+            _ => not_opened(lookup, &path, error),
         };
-        let opened = open_for(&path, access);
-        let (file, is_writable) = opened.map_err(|error| not_found("open", error))?;
+        let (file, is_writable) = open_for(&path, access).map_err(not_found)?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         if facts.nlink() == 0 {
             return Err(missing(&directory, lookup));
@@ -250,25 +249,6 @@ pub(crate) fn unlink_name(
     before(&file)?;
     fs::remove_file(&path).map_err(|error| Error::os("unlink", &path, error))?;
     Ok(file)
-}
-
-/// Checks the owner of a file. An id finds what its owner shares by the file's mode. A name finds
-/// only files of this user, because anybody can create a name in a directory that all users share.
-fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
-    let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
-    let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
-    if owner != user && !shared {
-        return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
-    }
-    match facts.is_file() {
-        true => Ok(()),
-        false => Err(Error::InvalidSegment {
-            segment: lookup.to_string(),
-            field: "type",
-            expected: "a regular file".to_owned(),
-            found: format!("mode {:o}", facts.mode()),
-        }),
-    }
 }
 
 /// The error for an id or a name that leads to no file.

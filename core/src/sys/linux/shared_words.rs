@@ -13,10 +13,15 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::shared_futex::{sleep_at, wake_at};
+use crate::error::{Error, Result};
 
 const SEALS: libc::c_int = libc::F_SEAL_SHRINK | libc::F_SEAL_GROW;
 /// The bytes before the words: the count of wake-ups and the number of waiting threads.
 const FRONT_BYTES: usize = 64;
+
+fn failed(call: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::os(call, "", error)
+}
 
 /// The words of such a file, zero at first.
 #[derive(Debug)]
@@ -40,11 +45,11 @@ impl SharedWords {
     /// - [Linux]
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/memfd_create.2.html
-    pub(crate) fn new(words: usize) -> io::Result<Self> {
+    pub(crate) fn new(words: usize) -> Result<Self> {
         let bytes = words
             .checked_mul(8)
             .and_then(|bytes| bytes.checked_add(FRONT_BYTES))
-            .ok_or(io::ErrorKind::OutOfMemory)?;
+            .ok_or_else(|| failed("ftruncate")(io::ErrorKind::OutOfMemory.into()))?;
         // SAFETY: the name must be a NUL-terminated string; it is a C string literal, and the
         // kernel checks the flags.
         let fd = unsafe {
@@ -54,16 +59,16 @@ impl SharedWords {
             )
         };
         if fd < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(failed("memfd_create")(io::Error::last_os_error()));
         }
         // SAFETY: `fd` must be open and owned by nobody else; `memfd_create` returned it just now,
         // and the error case was handled above.
         let file = File::from(unsafe { OwnedFd::from_raw_fd(fd) });
-        file.set_len(bytes as u64)?;
+        file.set_len(bytes as u64).map_err(failed("ftruncate"))?;
         // SAFETY: F_ADD_SEALS takes an open fd and a number; `file` owns the fd, and no pointer is
         // passed.
         if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, SEALS) } < 0 {
-            return Err(io::Error::last_os_error());
+            return Err(failed("fcntl(F_ADD_SEALS)")(io::Error::last_os_error()));
         }
         Self::map(file.into(), bytes)
     }
@@ -74,17 +79,18 @@ impl SharedWords {
     /// - [Linux]
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/fcntl.2.html
-    pub(crate) fn open(file: OwnedFd) -> io::Result<Self> {
+    pub(crate) fn open(file: OwnedFd) -> Result<Self> {
         let file = File::from(file);
         // SAFETY: F_GET_SEALS takes an open fd and no argument; `file` owns the fd, and no pointer
         // is passed.
         let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-        let bytes = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
-        if seals < 0 || seals & SEALS != SEALS || bytes < FRONT_BYTES {
-            return Err(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "it is not a sealed file of shared words",
-            ));
+        if seals < 0 {
+            return Err(failed("fcntl(F_GET_SEALS)")(io::Error::last_os_error()));
+        }
+        let size = file.metadata().map_err(failed("fstat"))?.size();
+        let bytes = usize::try_from(size).unwrap_or(0);
+        if seals & SEALS != SEALS || bytes < FRONT_BYTES {
+            return Err(Error::argument("fd", "it is not a sealed file of shared words"));
         }
         Self::map(file.into(), bytes)
     }
@@ -95,7 +101,7 @@ impl SharedWords {
     /// - [Linux]
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
-    fn map(file: OwnedFd, bytes: usize) -> io::Result<Self> {
+    fn map(file: OwnedFd, bytes: usize) -> Result<Self> {
         let rights = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
         // set, so the kernel chooses a free range.
@@ -106,7 +112,7 @@ impl SharedWords {
             Some(start_at) if start != libc::MAP_FAILED => {
                 Ok(Self { file, start: start_at, bytes })
             }
-            _ => Err(io::Error::last_os_error()),
+            _ => Err(failed("mmap")(io::Error::last_os_error())),
         }
     }
 

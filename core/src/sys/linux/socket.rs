@@ -18,6 +18,7 @@ use rustix::net::{
 };
 
 use super::scratch::Scratch;
+use crate::error::{Error, Result};
 
 /// The length of a message's front, from which its receiver learns what to prepare.
 pub(crate) const FRONT_BYTES: usize = 16;
@@ -108,15 +109,17 @@ pub(crate) fn receive<T>(
     most_bytes: usize,
     expect: impl Fn(&[u8]) -> Expected,
     read: impl FnOnce(&[u8], Vec<u8>, Vec<OwnedFd>) -> T,
-) -> io::Result<T> {
+) -> Result<T> {
     let mut front = [0; FRONT_BYTES];
     let (bytes, total) =
-        recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)?;
+        recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)
+            .map_err(|error| failed("recv")(error.into()))?;
     let expected = expect(&front[..bytes]);
-    check_fd_limit(socket, expected.fds)?;
+    check_fd_limit(socket, expected.fds).map_err(failed("fcntl(F_DUPFD_CLOEXEC)"))?;
     let mut buffer = match BUFFER.try_with(Cell::take) {
         Ok(Some(buffer)) => buffer,
-        _ => Scratch::new(most_bytes)?, // the first message of this thread, or the thread is ending
+        // The first message of this thread, or the thread is ending.
+        _ => Scratch::new(most_bytes).map_err(failed("mmap"))?,
     };
     let total = total.min(most_bytes);
     let (first, rest) = buffer.bytes_mut().split_at_mut(expected.first_bytes.min(total));
@@ -134,7 +137,11 @@ pub(crate) fn receive<T>(
         read(&whole, second, fds)
     });
     let _ = BUFFER.try_with(|own| own.set(Some(buffer)));
-    done
+    done.map_err(failed("recvmsg"))
+}
+
+fn failed(call: &'static str) -> impl FnOnce(io::Error) -> Error {
+    move |error| Error::os(call, "", error)
 }
 
 /// Fails if this process cannot have `count` more fds now.

@@ -27,11 +27,13 @@ mod file;
 mod process_list;
 
 use std::cell::{OnceCell, RefCell};
-use std::ffi::CString;
+use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustc_hash::FxHashMap;
@@ -112,9 +114,8 @@ fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     is_usable(directory)?;
     family()?; // stored now, so that a fork need not choose it
     let (registry, path) = file::open_and_name(directory)?;
-    let registered = register(&registry)
-        .map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error));
-    let (owner, lock_mapping) = registered?;
+    let at_path = |(call, error)| Error::os(call, path_of(&path), error);
+    let (owner, lock_mapping) = register(&registry).map_err(at_path)?;
     lock_mapping.exclude_from_forks();
     let own = Some((owner, lock_mapping));
     match at {
@@ -128,11 +129,13 @@ fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
 }
 
 /// Locks a byte for a process, and its family's, and enters the process in the process list.
-/// Allocates nothing.
-fn register(registry: &Registry) -> io::Result<(Owner, LockMapping)> {
-    let owner = lock_new_byte(registry, PROCESS)?;
-    lock_family(&registry.file)?;
-    let lock_mapping = LockMapping::map(&registry.file)?;
+/// Allocates nothing. An error has the name of the call that failed.
+fn register(
+    registry: &Registry,
+) -> std::result::Result<(Owner, LockMapping), (&'static str, io::Error)> {
+    let owner = lock_new_byte(registry, PROCESS).map_err(|error| (LOCK, error))?;
+    lock_family(&registry.file).map_err(|error| (LOCK, error))?;
+    let lock_mapping = LockMapping::map(&registry.file).map_err(|error| ("mmap", error))?;
     process_list::enter(&registry.file, owner.id);
     Ok((owner, lock_mapping))
 }
@@ -155,7 +158,14 @@ fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Owner> {
 }
 
 fn not_locked(directory: &Directory) -> impl FnOnce(io::Error) -> Error + use<'_> {
-    |error| Error::os("fcntl(F_OFD_SETLK)", directory.path(), error)
+    |error| Error::os(LOCK, directory.path(), error)
+}
+
+const LOCK: &str = "fcntl(F_OFD_SETLK)";
+
+/// Returns a registry's path for an error.
+fn path_of(path: &CStr) -> &Path {
+    Path::new(OsStr::from_bytes(path.to_bytes()))
 }
 
 /// The kinds of owners, in bits 32–39 of the owner info.
@@ -202,9 +212,9 @@ impl FamilyLock {
         process_owner_or_error(directory)?;
         let registry = open(directory)?;
         let byte = family::of_channel(channel) as i64;
-        let mapping = lock::try_shared_at(&registry.file, byte)
-            .and_then(|()| LockMapping::map(&registry.file));
-        mapping.map(Self).map_err(not_locked(directory))
+        lock::try_shared_at(&registry.file, byte).map_err(not_locked(directory))?;
+        let mapping = LockMapping::map(&registry.file);
+        mapping.map(Self).map_err(|error| Error::os("mmap", directory.path(), error))
     }
 }
 
