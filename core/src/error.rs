@@ -185,8 +185,8 @@ pub enum Error {
 
     /// The file system of the directory lacks something that this library stands on.
     #[error(
-        "{} cannot hold arrays: {reason}; let SHMARRAY_DIR name a directory on a tmpfs, or unset it \
-         for /dev/shm, whose size in a container is that of docker run --shm-size",
+        "{} cannot hold arrays: {reason}; let SHMARRAY_DIR name a directory on a tmpfs, or unset \
+         it for /dev/shm, whose size in a container is that of docker run --shm-size",
         directory.display()
     )]
     UnusableDirectory {

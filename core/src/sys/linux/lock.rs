@@ -85,8 +85,8 @@ pub(super) fn unlock_at(file: &File, offset: i64) {
     let _ = set(file, libc::F_UNLCK, offset); // a failure leaves it locked until the close
 }
 
-/// Whether no process has locked a byte; `false` if the kernel cannot be asked. A directory in which
-/// it cannot be asked is not used (`trial`).
+/// Whether no process has locked a byte; `false` if the kernel cannot be asked. A process that may
+/// not ask is told so before (`trial`).
 pub(super) fn is_free_at(file: &File, offset: i64) -> bool {
     ask_at(file, offset).unwrap_or(false)
 }
