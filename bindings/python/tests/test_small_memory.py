@@ -25,9 +25,8 @@ def docker(small_tmpfs, monkeypatch):
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_programs_of_the_standard_library_work(docker, method):
-    done = subprocess.run(
-        [sys.executable, PROGRAM, method], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, PROGRAM, method, "shared memory is full"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "all is well\n"), done.stderr
     shmarray.sweep()
     assert files_in(docker) == []

@@ -29,7 +29,7 @@ impl ForeignFile {
             Lookup::Name(name) => directory.name_path(name),
         };
         let opened = open_existing(&path, Access::ReadOnly);
-        let opened = opened.map_err(|error| not_opened(lookup, &path, error))?;
+        let opened = opened.map_err(|error| not_opened(&path, error))?;
         let file = File::from(opened.into_owned());
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
         if !facts.is_file() {

@@ -101,12 +101,18 @@ pub(super) fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata)
     }
 }
 
-/// Returns the error for a file that could not be opened. If that is because it is no file, it may
-/// be what another user put there to take the name.
-pub(super) fn not_opened(lookup: Lookup<'_>, path: &Path, error: io::Error) -> Error {
+/// Returns the error for a file that could not be opened. If that is because it is no file, another
+/// user may have put it there to take the name.
+pub(super) fn not_opened(path: &Path, error: io::Error) -> Error {
     let of_no_file = [libc::ELOOP, libc::EISDIR, libc::ENXIO];
     let is_no_file = error.raw_os_error().is_some_and(|number| of_no_file.contains(&number));
     let facts = if is_no_file { fs::symlink_metadata(path).ok() } else { None };
-    let checked = facts.map_or(Ok(()), |facts| check_owner(lookup, path, &facts));
-    checked.map_or_else(|found| found, |()| Error::os("open", path, error))
+    let user = directory::user();
+    match facts.filter(|facts| facts.uid() != user) {
+        Some(facts) => {
+            let (path, owner, mode) = (path.to_owned(), facts.uid(), facts.mode() & 0o777);
+            Error::NotOwner { path, owner, user, mode }
+        }
+        None => Error::os("open", path, error),
+    }
 }

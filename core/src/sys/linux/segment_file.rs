@@ -84,7 +84,7 @@ impl SegmentFile {
         };
         let not_found = |error: io::Error| match error.kind() {
             io::ErrorKind::NotFound => missing(&directory, lookup),
-            _ => not_opened(lookup, &path, error),
+            _ => not_opened(&path, error),
         };
         let (file, is_writable) = open_for(&path, access).map_err(not_found)?;
         let facts = file.metadata().map_err(|error| Error::os("fstat", &path, error))?;
