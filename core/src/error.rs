@@ -220,6 +220,19 @@ pub enum Error {
         purpose: &'static str,
     },
 
+    /// This process can map no more: its address space or its number of mappings is limited.
+    #[error("{bytes} bytes of {} cannot be mapped: {limit}: {source}", path.display())]
+    CannotMap {
+        /// The size asked for.
+        bytes: u64,
+        /// The file.
+        path: PathBuf,
+        /// The limit that was met, and how to raise it.
+        limit: String,
+        /// The errno and its text.
+        source: io::Error,
+    },
+
     /// A segment of that size would exceed this process's limit on the size of files.
     #[error(
         "a segment of {asked_bytes} bytes exceeds this process's limit on the size of files, \
@@ -296,7 +309,7 @@ pub enum ErrorKind {
     ReadOnly,
     /// Shared memory is full, or this process may not have so much in one piece.
     NoSpace,
-    /// This process cannot get as much private memory.
+    /// This process cannot get as much private memory, or cannot map as much.
     NoMemory,
     /// The system or the owner denies it.
     PermissionDenied,
@@ -347,7 +360,7 @@ impl Error {
             Self::OutOfBounds { .. } | Self::IndexOutOfBounds { .. } => ErrorKind::OutOfBounds,
             Self::ReadOnly => ErrorKind::ReadOnly,
             Self::NoSpace { .. } | Self::FileTooLarge { .. } => ErrorKind::NoSpace,
-            Self::NoMemory { .. } => ErrorKind::NoMemory,
+            Self::NoMemory { .. } | Self::CannotMap { .. } => ErrorKind::NoMemory,
             Self::NotOwner { .. } => ErrorKind::PermissionDenied,
             Self::Unsupported { .. } => ErrorKind::Unsupported,
             Self::UnusableDirectory { .. } => ErrorKind::Os,
@@ -359,7 +372,7 @@ impl Error {
     #[must_use]
     pub fn os_errno(&self) -> Option<i32> {
         match self {
-            Self::Os { source, .. } => source.raw_os_error(),
+            Self::Os { source, .. } | Self::CannotMap { source, .. } => source.raw_os_error(),
             Self::UnusableDirectory { .. } => Some(EOPNOTSUPP),
             _ => None,
         }
@@ -430,6 +443,7 @@ const LOCKS_HINT: &str = "; only this call says which holders of arrays are aliv
 fn os_kind(source: &io::Error) -> ErrorKind {
     match source.kind() {
         io::ErrorKind::PermissionDenied => ErrorKind::PermissionDenied,
+        io::ErrorKind::OutOfMemory => ErrorKind::NoMemory,
         _ => ErrorKind::Os,
     }
 }

@@ -1,4 +1,4 @@
-//! Handlers of forks and of the exit, and the check at the beginning of each operation.
+//! Handlers of forks, of the exit and of shortages, and the check before each operation.
 
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use handlers::begin;
@@ -30,7 +30,17 @@ mod handlers {
     extern "C" fn register() {
         if !ARE_REGISTERED.swap(true, Ordering::Relaxed) {
             sys::fork::on_fork_and_exit(fork::before, fork::in_parent, fork::in_child, at_exit);
+            sys::on_shortage(relieve);
         }
+    }
+
+    /// Gives up address space, unless this thread has a lock that this would wait for.
+    fn relieve() -> bool {
+        let may = !sys::is_orphaned() && !sys::fork::is_inside();
+        if may {
+            sweep::give_up_address_space();
+        }
+        may
     }
 
     extern "C" fn at_exit() {

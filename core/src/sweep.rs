@@ -16,7 +16,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::lease::Closed;
 use crate::mapping::{self, Mapped, read_header};
 use crate::name::SegmentId;
@@ -65,7 +65,8 @@ pub struct Swept {
 /// Programs need not call this: creating and receiving arrays sweeps when a process has died.
 ///
 /// # Errors
-/// [`Error::Os`](crate::Error::Os) when the directory cannot be read.
+/// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
+/// [`Error::NoMemory`](crate::Error::NoMemory) when this process has no memory for its list.
 pub fn sweep() -> Result<Swept> {
     sys::refuse_orphan()?;
     sweep_directory(&Directory::current(), SweepMode::AlsoIdle)
@@ -78,10 +79,14 @@ pub fn sweep() -> Result<Swept> {
 /// As [`sweep`].
 pub fn sweep_dead() -> Result<Swept> {
     sys::refuse_orphan()?;
+    sys::check_headroom()?;
     let directory = Directory::current();
     match sys::find_dead(&directory).dead {
         Some(_) => sweep_directory(&directory, SweepMode::DeadOnly),
-        None => Ok(Swept::default()),
+        None => {
+            mapping::evict_ended(); // of processes that have left in order
+            Ok(Swept::default())
+        }
     }
 }
 
@@ -100,6 +105,14 @@ pub fn empty_pool() -> u64 {
     slab::release_idle(true)
 }
 
+/// Gives up the address space that this process takes only for speed: cached mappings, and the
+/// memory in its pool that no array has.
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) fn give_up_address_space() {
+    mapping::empty_cache(); // first, and without an allocation: what follows may need some memory
+    empty_pool();
+}
+
 /// Sweeps because memory is wanted. Returns whether any was given back.
 pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
     Ok(sweep_directory(directory, SweepMode::AlsoIdle)?.bytes > 0)
@@ -107,14 +120,18 @@ pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
 
 fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     sys::is_usable(directory)?; // where every holder looks dead, nothing may be given back
+    sys::check_headroom()?;
     let dead = sys::find_dead(directory).dead; // later deaths are left to the next sweep
-    mapping::empty_cache(mode == SweepMode::AlsoIdle);
+    match mode {
+        SweepMode::AlsoIdle => mapping::empty_cache(),
+        SweepMode::DeadOnly => mapping::evict_lock_only(),
+    }
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };
     let ids = directory.segment_ids()?;
     if let Some(liveness) = Liveness::open(directory) {
         sys::sweep_tickets(directory, &liveness);
     }
-    let (mut seen, mut is_whole) = (0, true);
+    let (mut seen, mut is_whole, mut shortage) = (0, true, None);
     for id in &ids {
         match sweep_one(directory, id, mode) {
             Ok(outcome) => {
@@ -122,14 +139,23 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
                 swept.segments += u64::from(outcome.is_gone);
                 swept.bytes += outcome.bytes;
             }
+            // The next one would need as much.
+            Err(error) if error.kind() == ErrorKind::NoMemory => {
+                shortage = Some(error);
+                break;
+            }
             // A segment that is not this user's to give back does not stop the sweep.
             Err(error) => is_whole &= !is_shortage(&error),
         }
     }
+    mapping::evict_ended();
     sys::sweep_names(directory);
     SEEN_BY_SWEEP.store(seen, Ordering::Relaxed);
     CREATES.store(0, Ordering::Relaxed);
     MADE_BYTES.store(0, Ordering::Relaxed);
+    if let Some(error) = shortage {
+        return Err(error);
+    }
     if is_whole {
         dead.into_iter().for_each(Dead::remove_from_list);
     }
@@ -174,7 +200,7 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Resul
         return Ok(SweepOutcome::STAYS);
     };
     let header = read_header(Lookup::Id(id), &file)?;
-    let mapped = Mapped::map(&file, header, sys::Access::ReadWrite)?;
+    let mapped = Mapped::map_header(&file, header)?;
     drop(file); // the mapping holds it: if that is the last hold, its drop gives the segment back
     let leases = mapped.leases();
     let segment_bytes = mapped.header.segment_bytes();
@@ -274,7 +300,7 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
 /// process that drops the last array of a LOCK_ONLY slab meanwhile would leave the slab to a sweep.
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) fn at_exit(is_clean: bool) {
-    mapping::empty_cache(true);
+    mapping::empty_cache();
     if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
         let _ = sweep_dead(); // there is nobody to report an error to
     }

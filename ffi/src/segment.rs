@@ -79,11 +79,29 @@ unsafe impl Sync for shma_segment_list {}
 
 impl Object for shma_segment_list {}
 
+/// More than the texts of one row take.
+const ROW_BYTES: usize = 16 << 10;
+
+/// Adds room to a list that is as long as other programs have made segments.
+fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<(), shmarray::Error> {
+    let bytes = (count * size_of::<T>()) as u64;
+    let reserved = list.try_reserve_exact(count);
+    reserved.map_err(|_| shmarray::Error::NoMemory { bytes, purpose: "the list of segments" })
+}
+
 impl shma_segment_list {
-    fn new(segments: &[SegmentInfo]) -> Self {
-        let rows: Vec<Row> = segments.iter().map(Row::new).collect();
-        let infos = rows.iter().zip(segments).map(|(row, info)| row.info(info)).collect();
-        Self { _rows: rows, infos }
+    fn new(segments: &[SegmentInfo]) -> Result<Self, shmarray::Error> {
+        let (mut rows, mut infos) = (Vec::new(), Vec::new());
+        reserve(&mut rows, segments.len())?;
+        reserve(&mut infos, segments.len())?;
+        for info in segments {
+            let mut room = Vec::<u8>::new();
+            reserve(&mut room, ROW_BYTES)?;
+            drop(std::hint::black_box(room)); // the allocator keeps it for the row's texts
+            rows.push(Row::new(info));
+        }
+        infos.extend(rows.iter().zip(segments).map(|(row, info)| row.info(info)));
+        Ok(Self { _rows: rows, infos })
     }
 }
 
@@ -132,7 +150,7 @@ impl Row {
 /// call, and may lack what other threads and processes make during it. On systems other than Linux
 /// the list is empty.
 ///
-/// Fails with SHMA_ERROR_OS.
+/// Fails with SHMA_ERROR_OS and SHMA_ERROR_NO_MEMORY.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -146,7 +164,7 @@ pub unsafe extern "C" fn shma_segment_list_create(
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `list_out`.
         unsafe {
-            produce("list_out", list_out, || Ok(shma_segment_list::new(&shmarray::segments()?)))
+            produce("list_out", list_out, || Ok(shma_segment_list::new(&shmarray::segments()?)?))
         }
     })
 }

@@ -50,12 +50,14 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
     })
 }
 
-/// Returns the exception for an error of core. Those of the operating system carry an errno.
+/// Returns the exception for an error of core. Those of the operating system carry an errno, which
+/// MemoryError has no place for.
 pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
     let (kind, errno, text) = (error.kind(), error.os_errno(), error.to_string());
     Python::attach(|py| {
         let class = class(py, kind).unwrap_or_else(|| py.get_type::<Error>());
-        match errno.or_else(|| usual_errno(kind)) {
+        let has_errno = kind != ErrorKind::NoMemory;
+        match errno.or_else(|| usual_errno(kind)).filter(|_| has_errno) {
             Some(errno) => PyErr::from_type(class, (errno, text)),
             None => PyErr::from_type(class, text),
         }

@@ -24,7 +24,7 @@ mod pickling;
 
 use std::ffi::OsString;
 
-use pyo3::exceptions::PyImportError;
+use pyo3::exceptions::{PyImportError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::intern;
 use pyo3::prelude::*;
@@ -278,7 +278,13 @@ fn sweep_dead(py: Python<'_>) {
 #[pyfunction]
 fn segments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyTuple>>> {
     let infos = py.detach(shmarray::segments).map_err(to_py)?;
-    infos.into_iter().map(|info| facts(py, info)).collect()
+    let mut all = Vec::new();
+    all.try_reserve_exact(infos.len())
+        .map_err(|_| PyMemoryError::new_err("the list of segments"))?;
+    for info in infos {
+        all.push(facts(py, info)?);
+    }
+    Ok(all)
 }
 
 fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTuple>> {

@@ -5,6 +5,7 @@ use super::Array;
 use crate::copy::{End, copy_elements, copy_uncounted};
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order};
+use crate::sys;
 
 impl Array {
     /// Returns the elements as bytes, side by side in C order.
@@ -13,10 +14,7 @@ impl Array {
     /// [`Error::NoMemory`]: with strides of zero, an array may have far more elements than memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let count = self.layout().len() * self.dtype.itemsize();
-        let (mut bytes, size) = (Vec::new(), count as usize);
-        bytes
-            .try_reserve_exact(size)
-            .map_err(|_| Error::NoMemory { bytes: count, purpose: "a copy of the elements" })?;
+        let (mut bytes, size) = (sys::room_for("a copy of the elements", count)?, count as usize);
         // SAFETY: the vector has room for all elements, as was just reserved.
         unsafe { self.copy_to(bytes.as_mut_ptr())? };
         // SAFETY: the copy wrote every byte of that size.

@@ -3,6 +3,7 @@
 //! A thread of this process sleeps where receivers sleep, and sets the event when there is
 //! something. It then waits until a receive has found nothing, which clears the event.
 
+use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::time::Duration;
 
 use super::wait::{self, Look, SleepWord, Spins};
 use crate::error::{Error, Result};
-use crate::sys::{EventFd, Mutex, block_signals, fork};
+use crate::sys::{self, EventFd, Mutex, block_signals, fork};
 
 /// The stack of the thread, which calls little.
 const STACK_BYTES: usize = 256 << 10;
@@ -60,11 +61,16 @@ impl Event {
         let event = EventFd::new().map_err(|error| Error::os("eventfd", "", error))?;
         let (is_set, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
         let shared = Arc::new(Shared { event, is_set, is_over, changing: Mutex::new(()) });
-        let threads = Arc::clone(&shared);
-        let started = thread::Builder::new()
-            .name("shmarray-channel".to_owned())
-            .stack_size(STACK_BYTES)
-            .spawn(move || watch(&threads, &*source));
+        let start = || {
+            let (threads, source) = (Arc::clone(&shared), Arc::clone(&source));
+            thread::Builder::new()
+                .name("shmarray-channel".to_owned())
+                .stack_size(STACK_BYTES)
+                .spawn(move || watch(&threads, &*source))
+        };
+        // EAGAIN says that no thread can be had, or no address space for its stack.
+        let is_short = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
+        let started = sys::or_after_relief_of(is_short, start);
         let running = started.map_err(|error| Error::os("clone", "", error))?;
         let (thread, running) = (running.thread().clone(), Mutex::new(Some(running)));
         Ok(Self { shared, thread, running, fork: fork::forks() })

@@ -53,9 +53,12 @@ pub(super) fn attach(channel: &Opened, slot: u32) -> Result<Option<Array>> {
     match Array::attach_with_ticket(&descriptor, Access::ReadWrite) {
         Ok(array) => Ok(Some(array)),
         // The next attempt may succeed.
-        Err(error @ (Error::Os { .. } | Error::NoMemory { .. } | Error::Unsupported { .. })) => {
-            Err(error)
-        }
+        Err(
+            error @ (Error::Os { .. }
+            | Error::NoMemory { .. }
+            | Error::CannotMap { .. }
+            | Error::Unsupported { .. }),
+        ) => Err(error),
         Err(_) => Ok(None),
     }
 }

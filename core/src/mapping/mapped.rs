@@ -98,6 +98,18 @@ impl Mapped {
         Ok(Self::new(file.map(access, header.header_bytes)?, header, access))
     }
 
+    /// Maps the header alone of an open file whose header was read: for a sweep and an unlink, which
+    /// touch no data.
+    pub(crate) fn map_header(file: &sys::SegmentFile, header: Header) -> Result<Self> {
+        Ok(Self::new(file.map_header(header.header_bytes)?, header, Access::ReadWrite))
+    }
+
+    /// Whether the segment has ended, or its file cannot be found any more: no array will be
+    /// attached through this mapping.
+    pub(super) fn is_over(&self) -> bool {
+        self.leases().is_dead() || !sys::is_found(self.directory(), &self.header.id)
+    }
+
     pub(crate) fn directory(&self) -> &Directory {
         self.mapping.directory()
     }

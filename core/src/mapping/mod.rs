@@ -11,6 +11,7 @@ mod table;
 pub(crate) use fill::{Fill, FillFn};
 pub(crate) use mapped::{Mapped, read_header};
 pub(crate) use table::{
-    MAPPINGS, cache_if_reusable, cache_private, empty_cache, evict_cached, find, insert,
+    MAPPINGS, cache_if_reusable, cache_private, empty_cache, evict_cached, evict_ended,
+    evict_lock_only, find, insert,
 };
 pub(crate) use usage::{PrivateBytes, mappings};

@@ -49,7 +49,10 @@ pub(crate) fn insert(mapped: &Arc<Mapped>) {
     let key = (mapped.header.id, mapped.access);
     if mapped.access != Access::CopyOnWrite {
         with(|mappings| {
-            mappings.by_id.insert(key, Arc::downgrade(mapped));
+            // Without memory for its entry the next attach maps the file once more.
+            if mappings.by_id.try_reserve(1).is_ok() {
+                mappings.by_id.insert(key, Arc::downgrade(mapped));
+            }
             mappings.prune();
         });
     }
@@ -79,12 +82,23 @@ pub(crate) fn cache_private(mapped: Arc<Mapped>) {
     drop(with(|mappings| mappings.cache.insert_private(mapped)));
 }
 
-/// Evicts the mappings of a file that is LOCK_ONLY: a cached mapping would hold it.
+/// Evicts the mappings of a file that is LOCK_ONLY, because a cached mapping would hold it, or that
+/// has ended.
 pub(crate) fn evict_cached(id: &SegmentId) {
-    drop(with(|mappings| mappings.cache.evict(id)));
+    drop(with(|mappings| mappings.cache.evict(|one| one.header.id == *id)));
 }
 
-/// Evicts cached mappings: all of them, or those of files that are LOCK_ONLY.
-pub(crate) fn empty_cache(is_all: bool) {
-    drop(with(|mappings| mappings.cache.empty(is_all))); // unmapped when nothing is locked
+/// Evicts the mappings of files that are LOCK_ONLY.
+pub(crate) fn evict_lock_only() {
+    drop(with(|mappings| mappings.cache.evict(|one| one.leases().is_lock_only())));
+}
+
+/// Evicts the mappings of files that have ended or cannot be found any more.
+pub(crate) fn evict_ended() {
+    drop(with(|mappings| mappings.cache.evict(Mapped::is_over)));
+}
+
+/// Evicts all cached mappings. Allocates nothing.
+pub(crate) fn empty_cache() {
+    drop(with(|mappings| mappings.cache.empty())); // unmapped when nothing is locked
 }

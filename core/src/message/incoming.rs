@@ -60,6 +60,8 @@ impl Message {
         }
         for line in text(&handles)?.lines() {
             // Tickets of handles that follow an error are given back by a sweep.
+            sys::check_headroom()?; // for the small parts of a descriptor
+            sys::reserve_for("the handles of a message", &mut message.descriptors, 1)?;
             message.descriptors.push(Descriptor::parse(line)?);
         }
         match message.descriptors.len() == arrays {
@@ -71,7 +73,11 @@ impl Message {
     /// Takes the handles off the front of a payload.
     fn split_handles(&mut self, bytes: usize) -> Result<Vec<u8>> {
         match bytes <= self.payload.len() {
-            true => Ok(self.payload.drain(..bytes).collect()),
+            true => {
+                let mut handles = sys::room_for("the handles of a message", bytes as u64)?;
+                handles.extend(self.payload.drain(..bytes));
+                Ok(handles)
+            }
             false => Err(no_message("its handles are cut")),
         }
     }

@@ -10,7 +10,7 @@ use super::head::{Body, HEADER_BYTES, Head, no_message};
 use crate::array::{Array, Options};
 use crate::descriptor::Descriptor;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::name::SegmentText;
 use crate::sys::{self, Directory, Owner, socket};
 
@@ -87,14 +87,15 @@ impl<'a> Outgoing<'a> {
 
     /// Holds all arrays and stores their handles. Returns the size of the handles in bytes.
     fn hold_all(&mut self, arrays: &[&Array]) -> Result<usize> {
-        let mut handles = String::with_capacity(arrays.len() * 256);
         for array in arrays {
-            self.hold(array)?.write_handle(&mut handles);
-            handles.push('\n');
+            let mut handle = self.hold(array)?.to_handle();
+            handle.push('\n');
+            sys::reserve_for("the handles of a message", &mut self.handles, handle.len())?;
+            self.handles.extend(handle.as_bytes());
         }
-        u32::try_from(handles.len()).map_err(|_| no_message("its handles are over 4 GiB"))?;
-        self.handles = handles.into_bytes();
-        Ok(self.handles.len())
+        let bytes = self.handles.len();
+        u32::try_from(bytes).map_err(|_| no_message("its handles are over 4 GiB"))?;
+        Ok(bytes)
     }
 
     /// Makes the message hold an array. Returns its descriptor with the ticket.
@@ -108,6 +109,11 @@ impl<'a> Outgoing<'a> {
     }
 
     fn hold_segment(&mut self, array: &Array) -> Result<u64> {
+        sys::check_headroom()?; // for the small parts of its handle
+        self.held.try_reserve(1).map_err(|_| Error::NoMemory {
+            bytes: (self.held.len() * size_of::<(SegmentText, (Array, u64))>()) as u64,
+            purpose: "the tickets of a message",
+        })?;
         loop {
             let ticket = self.ticket(array.directory())?;
             if array.hold_for_message(ticket)? {

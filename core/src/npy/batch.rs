@@ -12,6 +12,7 @@ use crate::array::{Array, Options};
 use crate::copy::{End, copy_elements, in_threads};
 use crate::error::{Error, Result};
 use crate::shape::{Layout, Order, size_bytes};
+use crate::sys;
 
 /// Many NPY files of one shape and dtype, which become one array `[N, …]`.
 ///
@@ -153,9 +154,7 @@ fn is_plain(header: &Header) -> bool {
 #[allow(unsafe_code)]
 fn transposed(npy: &Npy<'_>, to: &mut [u8]) -> Result<()> {
     let (header, bytes) = (npy.header(), to.len() as u64);
-    let mut read = Vec::new();
-    read.try_reserve_exact(to.len())
-        .map_err(|_| Error::NoMemory { bytes, purpose: "a file in Fortran's order" })?;
+    let mut read = sys::room_for("a file in Fortran's order", bytes)?;
     read.resize(to.len(), 0);
     npy.read_into(&mut read)?;
     let itemsize = header.dtype()?.itemsize();

@@ -16,6 +16,7 @@ use super::fault::{Fault, short};
 use super::source::Source;
 use super::stream::Extent;
 use crate::error::{Error, Result};
+use crate::sys;
 
 /// Room for a directory entry of the usual size.
 const BUFFER_BYTES: u64 = 64 << 10;
@@ -55,6 +56,9 @@ impl Entry {
     }
 }
 
+/// What needs memory for each member, as many as the archive's writer chose.
+const MEMBERS: &str = "the list of an archive's members";
+
 /// The members of an archive.
 pub(super) struct Directory<'a> {
     archive: ZipArchive<Source<'a>>,
@@ -71,7 +75,12 @@ impl<'a> Directory<'a> {
         let archive = located.map_err(|(source, error)| zip_error(&source, None, error))?;
         let entries = entries(&archive, &mut buffer)?;
         let mut by_name = FxHashMap::default();
+        let bytes = (entries.len() * size_of::<(String, usize)>()) as u64;
+        by_name
+            .try_reserve(entries.len())
+            .map_err(|_| Error::NoMemory { bytes, purpose: MEMBERS })?;
         for (index, entry) in entries.iter().enumerate() {
+            sys::check_headroom()?; // for the name
             let checked = check_name(&entry.name).and_then(|()| {
                 match by_name.insert(entry.name.clone(), index) {
                     None => Ok(()),
@@ -81,7 +90,7 @@ impl<'a> Directory<'a> {
             checked.map_err(|fault| place.invalid(Some(&entry.name), fault))?;
         }
         let mut directory = Self { archive, entries, by_name };
-        directory.find_ends();
+        directory.find_ends()?;
         directory.check_overlaps()?;
         Ok(directory)
     }
@@ -96,8 +105,10 @@ impl<'a> Directory<'a> {
     }
 
     /// Sets where the next member of each begins.
-    fn find_ends(&mut self) {
-        let mut starts: Vec<u64> = self.entries.iter().map(|entry| entry.local_offset).collect();
+    fn find_ends(&mut self) -> Result<()> {
+        let mut starts: Vec<u64> = Vec::new();
+        sys::reserve_for(MEMBERS, &mut starts, self.entries.len())?;
+        starts.extend(self.entries.iter().map(|entry| entry.local_offset));
         starts.sort_unstable();
         let directory = self.archive.directory_offset();
         for entry in &mut self.entries {
@@ -107,6 +118,7 @@ impl<'a> Directory<'a> {
             let next = starts.get(own + 1).copied().unwrap_or(directory);
             entry.next_offset = next.min(directory);
         }
+        Ok(())
     }
 
     /// Checks D2.
@@ -175,7 +187,11 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
     let mut entries = Vec::new();
     loop {
         match listed.next_entry() {
-            Ok(Some(record)) => entries.push(entry(&record)),
+            Ok(Some(record)) => {
+                sys::check_headroom()?; // for the name
+                sys::reserve_for(MEMBERS, &mut entries, 1)?;
+                entries.push(entry(&record));
+            }
             Ok(None) => break,
             // Another time with room for the longest name.
             Err(error) if matches!(error.kind(), ErrorKind::BufferTooSmall { .. }) => {

@@ -7,8 +7,9 @@ use super::header::Header;
 use crate::array::Array;
 use crate::copy::{End, copy_elements};
 use crate::dtype::DType;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::shape::{Layout, Order, size_bytes};
+use crate::sys;
 
 /// The most bytes of a piece, unless one item has more.
 const PIECE_BYTES: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
@@ -119,8 +120,7 @@ impl<'a> Elements<'a> {
         let dense = Layout::contiguous(&layout.shape, self.itemsize, Order::C)?;
         let bytes = size_bytes(&layout.shape, self.itemsize)?;
         let (before, size) = (to.len(), bytes as usize);
-        to.try_reserve_exact(size)
-            .map_err(|_| Error::NoMemory { bytes, purpose: "a piece of an array" })?;
+        sys::reserve_for("a piece of an array", to, size)?;
         to.resize(before + size, 0);
         let room = End { start: to[before..].as_mut_ptr(), layout: &dense };
         // SAFETY: `dense` has the shape of `layout` and the vector has room for it, as was just

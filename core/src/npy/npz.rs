@@ -14,6 +14,7 @@ use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::mapping::FillFn;
+use crate::sys;
 
 /// The least of the default limits on what deflated members may become.
 const LEAST_LIMIT_BYTES: u64 = 1 << 30;
@@ -288,9 +289,8 @@ impl<'n> Member<'n> {
     /// # Errors
     /// As for [`Member::load`]; [`Error::NoMemory`].
     pub fn read(&self) -> Result<Vec<u8>> {
-        let (mut bytes, size) = (Vec::new(), self.size_bytes());
-        let reserved = bytes.try_reserve_exact(size as usize);
-        reserved.map_err(|_| Error::NoMemory { bytes: size, purpose: "a member of an archive" })?;
+        let size = self.size_bytes();
+        let mut bytes = sys::room_for("a member of an archive", size)?;
         bytes.resize(size as usize, 0);
         let mut stream = self.stream();
         stream.read(&mut bytes)?;

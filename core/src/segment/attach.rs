@@ -70,6 +70,9 @@ impl Segment {
                 let error = std::io::ErrorKind::ReadOnlyFilesystem.into();
                 return Err(Error::os("attach", directory.path(), error));
             }
+            if mapped.leases().is_dead() {
+                mapping::evict_cached(&mapped.header.id);
+            }
             return Err(given_back(lookup, cell, &directory));
         };
         if is_new {

@@ -234,13 +234,15 @@ impl Segment {
         *self.at_exit.lock() = Some(function);
     }
 
-    /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY.
+    /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY or has
+    /// ended.
     fn cache_mapping(&self) {
         let mapped = &self.mapped;
         if mapped.header.slab_layout.is_none() {
             return;
         }
-        if mapped.leases().is_lock_only() {
+        let leases = mapped.leases();
+        if leases.is_lock_only() || leases.is_dead() {
             mapping::evict_cached(&mapped.header.id);
         } else if mapped.access == Access::CopyOnWrite
             && mapped.drop_written_pages(self.cell, self.data_bytes)
@@ -344,7 +346,8 @@ impl Table {
 fn insert(segment: &Arc<Segment>) {
     let key = (segment.text(), segment.access());
     with(|table| {
-        if is_shared_access(key.1) {
+        // A segment without an entry there is attached once more by its handle.
+        if is_shared_access(key.1) && table.by_id.try_reserve(1).is_ok() {
             table.by_id.insert(key, Arc::downgrade(segment));
         }
         table.by_address.insert(segment.address(), Arc::downgrade(segment));

@@ -5,7 +5,7 @@
 use crate::control::PERSIST;
 use crate::descriptor::Descriptor;
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{ErrorKind, Result};
 use crate::format::{EntryCopy, Header, SlabLayout, described_cell};
 use crate::mapping::read_header;
 use crate::name::{SegmentId, SegmentText};
@@ -73,6 +73,7 @@ pub struct SegmentInfo {
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
+/// [`Error::NoMemory`](crate::Error::NoMemory) when this process has no memory for the list;
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
     sys::refuse_orphan()?;
@@ -80,10 +81,22 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let liveness = Liveness::open(&directory);
-    let describe = |id: &SegmentId| describe(&directory, id, liveness.as_ref()).ok();
-    Ok(ids.iter().filter_map(describe).flatten().collect())
+    let (liveness, mut all) = (Liveness::open(&directory), Vec::new());
+    for id in &ids {
+        match describe(&directory, id, liveness.as_ref()) {
+            Ok(infos) => {
+                sys::reserve_for(LIST, &mut all, infos.len())?;
+                all.extend(infos);
+            }
+            Err(error) if error.kind() == ErrorKind::NoMemory => return Err(error),
+            Err(_) => {} // it was given back meanwhile, or is not for this user to read
+        }
+    }
+    Ok(all)
 }
+
+/// What needs memory for each segment that other programs have made.
+const LIST: &str = "the list of segments";
 
 /// Whether a process of the family that sent a handle out of band is alive, as far as the registry
 /// of this process's directory shows. If none is, that message holds nothing there any more.
@@ -120,10 +133,10 @@ fn describe(
     let bytes = file.read_front(header.header_bytes)?;
     let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
     let copied = Copied { header, bytes, allocated_bytes, is_mapped, liveness };
-    Ok(match copied.header.slab_layout {
+    match copied.header.slab_layout {
         Some(layout) => copied.cells(layout),
-        None => vec![copied.whole(file.links())],
-    })
+        None => Ok(vec![copied.whole(file.links())]),
+    }
 }
 
 impl Copied<'_> {
@@ -147,9 +160,10 @@ impl Copied<'_> {
     }
 
     /// Returns the arrays in cells, and the rest.
-    fn cells(&self, layout: SlabLayout) -> Vec<SegmentInfo> {
-        let mut infos: Vec<_> =
-            (0..layout.cells).filter_map(|cell| self.cell(layout, cell)).collect();
+    fn cells(&self, layout: SlabLayout) -> Result<Vec<SegmentInfo>> {
+        let mut infos = Vec::new();
+        sys::reserve_for(LIST, &mut infos, layout.cells as usize + 1)?;
+        infos.extend((0..layout.cells).filter_map(|cell| self.cell(layout, cell)));
         match infos.first_mut() {
             Some(only) if layout.cells == 1 => only.segment_bytes = self.allocated_bytes,
             _ => {
@@ -157,7 +171,7 @@ impl Copied<'_> {
                 infos.push(self.rest(self.allocated_bytes.saturating_sub(arrays_bytes)));
             }
         }
-        infos
+        Ok(infos)
     }
 
     fn cell(&self, layout: SlabLayout, cell: u32) -> Option<SegmentInfo> {

@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::Header;
 use crate::lease::Closed;
 use crate::mapping::{Mapped, read_header};
-use crate::sys::{self, Access, Directory, Lookup};
+use crate::sys::{self, Directory, Lookup};
 
 /// Removes a name. The array itself goes with its last holder.
 ///
@@ -38,7 +38,7 @@ pub fn unlink(name: &str) -> Result<()> {
 /// Clears PERSIST. This comes before the name is removed, so that a crash in between leaves no
 /// array that persists without a name.
 fn clear_persist(file: &sys::SegmentFile, header: Header) -> Result<Mapped> {
-    let mapped = Mapped::map(file, header, Access::ReadWrite)?;
+    let mapped = Mapped::map_header(file, header)?;
     mapped.leases().control.flags().clear(control::PERSIST);
     Ok(mapped)
 }

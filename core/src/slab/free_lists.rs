@@ -149,13 +149,18 @@ pub(super) fn take(id: &SegmentId) -> Option<Slab> {
     with(|lists| lists.all.iter_mut().find_map(|class| class.remove(id)))
 }
 
-/// Takes out of the lists all slabs that `keep` refuses.
+/// Takes out of the lists all slabs that `keep` refuses, or as many as it has memory to list.
 pub(super) fn take_all(keep: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     with(|lists| {
         let mut gone: Vec<_> = lists.take_inherited().collect();
         for class in &mut lists.all {
-            let ids: Vec<_> =
-                class.slabs.iter().filter(|(_, slab)| !keep(slab)).map(|(id, _)| *id).collect();
+            let (mut ids, refused) = (Vec::new(), class.slabs.iter().filter(|one| !keep(one.1)));
+            for (id, _) in refused {
+                if ids.try_reserve(1).is_err() || gone.try_reserve(ids.len() + 1).is_err() {
+                    break;
+                }
+                ids.push(*id);
+            }
             gone.extend(ids.iter().filter_map(|id| class.remove(id)));
         }
         gone

@@ -44,6 +44,7 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
     let mut claimed = Vec::new();
     for (cell, leases) in whole.cells().enumerate() {
         if which.takes(&leases)
+            && claimed.try_reserve(1).is_ok() // a cell without room here keeps its memory
             && let Some(entry) = leases.take_entry(me.id, me.info)
         {
             match leases.claim() {

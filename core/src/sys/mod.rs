@@ -14,6 +14,7 @@
 //! | `bytes`, `allocated_bytes` | the file's size; the memory that it occupies |
 //! | `is_held`, `read_front` | whether another holder exists; a copy of the first bytes |
 //! | `map` | maps the whole file; the mapping keeps the file held |
+//! | `map_header` | maps the header alone; that mapping keeps the file held, too |
 //! | `takes_writes`, `write_at` | whether writing a new file is faster than storing to it; writes |
 //! | `publish`, `link_name` | makes the file visible by its id; by a name |
 //! | `mark_named` | marks a segment while no process can remove its name |
@@ -37,6 +38,7 @@
 //! | `Directory::last_check` | when this process last searched for dead processes |
 //! | `refresh_user` | asks again which user this process is |
 //! | `most_mappings` | the number of mappings that a process may have |
+//! | `most_cached_bytes` | the address space that unused mappings of one kind may take |
 //! | `unlink_name` | removes a name |
 //! | `Mutex`, `MutexGuard` | locks for the state of this process |
 //! | `monotonic_ns`, `thread_ns` | the system's clock; the CPU time of this thread |
@@ -53,6 +55,7 @@
 //! that this crate refuses, so that the refusal is the only error.
 
 mod interface;
+mod shortage;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 mod linux;
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
@@ -80,12 +83,13 @@ pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;
 pub(crate) use interface::Lookup;
+pub(crate) use shortage::{check_headroom, on_shortage, or_after_relief_of, reserve_for, room_for};
 
 pub(crate) use backend::{
     CAN_PERSIST, Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard,
     family_message, family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message,
-    is_usable, link_ticket, monotonic_ns, most_mappings, process_owner, reclaim, recommit,
-    refresh_user, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    is_usable, link_ticket, monotonic_ns, most_cached_bytes, most_mappings, process_owner, reclaim,
+    recommit, refresh_user, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::{AtomicBool, Ordering};

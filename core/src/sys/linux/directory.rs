@@ -37,9 +37,9 @@ use crate::sys::interface::LastCheck;
 /// From linux/magic.h.
 const HUGETLBFS_MAGIC: u64 = 0x9584_58f6;
 const DEFAULT_DIRECTORY: &str = "/dev/shm";
-const SEGMENT_PREFIX: &str = "shmarray-";
-const NAME_PREFIX: &str = "shmarray-name-";
-const NEW_PREFIX: &str = "shmarray-new-";
+pub(super) const SEGMENT_PREFIX: &str = "shmarray-";
+pub(super) const NAME_PREFIX: &str = "shmarray-name-";
+pub(super) const NEW_PREFIX: &str = "shmarray-new-";
 
 /// The directory that segments live in. A segment stays in its directory even if `SHMARRAY_DIR`
 /// changes later.
@@ -193,25 +193,6 @@ impl Directory {
         self.path().join(format!("{NEW_PREFIX}{id}"))
     }
 
-    /// Returns the ids of all segments in the directory, finished or not, of any user.
-    pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
-        let ids = self.names(id_in);
-        ids.map_err(|error| Error::os("opendir", self.path(), error))
-    }
-
-    /// Returns the names that people gave, of any user.
-    pub(super) fn array_names(&self) -> Vec<ArrayName> {
-        self.names(|name| name.strip_prefix(NAME_PREFIX)?.parse().ok()).unwrap_or_default()
-    }
-
-    /// Returns what `of_use` makes of the directory's file names.
-    pub(super) fn names<T>(&self, of_use: impl Fn(&str) -> Option<T>) -> io::Result<Vec<T>> {
-        without_fork(|| {
-            let entries = fs::read_dir(self.path())?;
-            Ok(entries.filter_map(|entry| of_use(entry.ok()?.file_name().to_str()?)).collect())
-        })
-    }
-
     /// The bytes that are left for this user in the file system.
     pub(crate) fn free_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
@@ -223,17 +204,10 @@ impl Directory {
     }
 
     /// The size of the file system, or of physical memory if the file system has no limit.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man3/sysconf.3.html
     pub(crate) fn total_bytes(&self) -> Result<u64> {
         let facts = self.facts()?;
-        // SAFETY: `sysconf` takes a number and no pointer; it returns -1 if the value is not known.
-        let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
         let unlimited = facts.f_blocks == 0;
-        let all = || self.huge_pages("nr_hugepages").unwrap_or(pages * limits::page_bytes());
+        let all = || self.huge_pages("nr_hugepages").unwrap_or_else(limits::memory_bytes);
         Ok(if unlimited { all() } else { (facts.f_blocks * facts.f_frsize) as _ })
     }
 
@@ -264,12 +238,6 @@ impl Directory {
         // filled it.
         Ok(unsafe { facts.assume_init() })
     }
-}
-
-fn id_in(file_name: &str) -> Option<SegmentId> {
-    let id =
-        file_name.strip_prefix(NEW_PREFIX).or_else(|| file_name.strip_prefix(SEGMENT_PREFIX))?;
-    SegmentId::from_bytes(id.as_bytes())
 }
 
 /// The directory that a relative `SHMARRAY_DIR` meant when this process first used it.

@@ -1,7 +1,7 @@
 //! A file that this process may only read: another user's, or one on a mount for reading. It is
 //! read by calls and neither locked nor accessed by a mapping, so that whoever may write it can
 //! neither stop this process nor end it by shortening the file.
-#![allow(unsafe_code)] // mmap, for the address of a futex
+#![allow(unsafe_code)] // munmap
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use super::directory::Directory;
 use super::lock;
+use super::mmap::{self, Request};
 use super::open::{check_owner, not_opened, open_existing};
 use crate::error::{Error, Result};
 use crate::sys::interface::{Access, Lookup};
@@ -61,23 +62,11 @@ impl ForeignFile {
 
     /// Maps a page for the address of a word at which this process sleeps.
     pub(crate) fn futex_page(&self, page: u64, page_bytes: u64) -> Result<FutexPage> {
-        let (bytes, offset) = (page_bytes as usize, (page * page_bytes) as libc::off_t);
-        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
-        // set, so the kernel chooses a free range.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ,
-                libc::MAP_SHARED,
-                self.file.as_raw_fd(),
-                offset,
-            )
-        };
-        match start == libc::MAP_FAILED {
-            true => Err(Error::os("mmap", &self.path, std::io::Error::last_os_error())),
-            false => Ok(FutexPage { start: start.cast(), bytes }),
-        }
+        let (bytes, offset) = (page_bytes as usize, page * page_bytes);
+        let (fd, protection, flags) = (self.file.as_raw_fd(), libc::PROT_READ, libc::MAP_SHARED);
+        let start = mmap::map(Request { fd, offset, bytes, protection, flags })
+            .map_err(|error| mmap::failed(&self.path, page_bytes, error))?;
+        Ok(FutexPage { start: start.as_ptr(), bytes })
     }
 }
 
@@ -105,6 +94,6 @@ impl Drop for FutexPage {
     fn drop(&mut self) {
         // SAFETY: nobody may use the range afterwards; `futex_page` mapped exactly this range, and
         // its addresses are only given to the kernel.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.bytes) };
+        unsafe { mmap::unmap(self.start.cast_mut(), self.bytes) };
     }
 }

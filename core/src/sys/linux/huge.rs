@@ -4,7 +4,7 @@
 //! fallocate(2). A large file is therefore mapped and populated once, which reserves its memory as
 //! well, as long as huge pages come fast. In a mount with huge=within_size or always, fallocate
 //! allocates them, too, and no request is needed. In a mount with huge=never there are none.
-#![allow(unsafe_code)] // mmap, madvise, ftruncate
+#![allow(unsafe_code)] // munmap, madvise
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -12,6 +12,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use super::fd::without_fork;
+use super::mmap::{self, Request};
 
 /// The smallest file for which huge pages are worth the request: two of them.
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
@@ -51,32 +52,19 @@ const STEP_BYTES: usize = 8 << 20;
 /// thread.
 ///
 /// # References
-/// - [mmap(2)]
-/// - [madvise(2)]
+/// - [Linux]
 ///
-/// [mmap(2)]: https://man7.org/linux/man-pages/man2/mmap.2.html [madvise(2)]:
-/// https://man7.org/linux/man-pages/man2/madvise.2.html
+/// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
 pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u64 {
     let Ok(length) = usize::try_from(bytes) else { return 0 };
     if file.set_len(bytes).is_err() {
         return 0;
     }
-    let anywhere = std::ptr::null_mut();
-    // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not set,
-    // so the kernel chooses a free range.
-    let start = unsafe {
-        libc::mmap(
-            anywhere,
-            length,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if start == libc::MAP_FAILED {
-        return 0;
-    }
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+    let fd = file.as_raw_fd();
+    let request = Request { fd, offset: 0, bytes: length, protection, flags };
+    let Ok(start) = mmap::map(request) else { return 0 };
+    let start = start.as_ptr().cast::<libc::c_void>();
     ask(start.cast(), length);
     let (mut done, mut before) = (0, clock_ns());
     while done < length {
@@ -97,7 +85,7 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
     }
     // SAFETY: nobody may use the range afterwards; it is the mapping made above, and its address
     // has not left this function.
-    unsafe { libc::munmap(start, length) };
+    unsafe { mmap::unmap(start.cast(), length) };
     done as u64
 }
 

@@ -1,8 +1,9 @@
-//! Limits of a process: page size, largest file, number of mappings.
+//! Limits of a process: page size, largest file, number of mappings, address space.
 #![allow(unsafe_code)] // sysconf, getrlimit
 
-use std::fs;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use super::fd::without_fork;
 
@@ -30,6 +31,89 @@ pub(super) fn file_limit() -> u64 {
     // fills.
     unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &mut limit) };
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur as _ }
+}
+
+/// The address space that this process may have; `None` without a limit.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/getrlimit.2.html
+fn address_space_limit() -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: libc::RLIM_INFINITY, rlim_max: libc::RLIM_INFINITY };
+    // SAFETY: the pointer must be valid for an `rlimit`; `limit` is a local variable that the call
+    // fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_AS, &mut limit) };
+    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur as _)
+}
+
+/// The bytes of this machine's memory.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man3/sysconf.3.html
+pub(super) fn memory_bytes() -> u64 {
+    static BYTES: AtomicU64 = AtomicU64::new(0);
+    match BYTES.load(Ordering::Relaxed) {
+        0 => {
+            // SAFETY: `sysconf` takes a number and no pointer; it returns -1 if the value is not
+            // known.
+            let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) }.max(0) as u64;
+            BYTES.store(pages * page_bytes(), Ordering::Relaxed);
+            pages * page_bytes()
+        }
+        known => known,
+    }
+}
+
+/// The part of the machine's memory that unused mappings of one kind may take in address space (one
+/// half): the segments that exist have no more in a tmpfs of the usual size.
+const CACHED_PART: u64 = 2;
+/// The part of a process's limit on address space (one eighth).
+const CACHED_PART_OF_LIMIT: u64 = 8;
+
+/// The address space that the unused mappings of one kind may take.
+pub(crate) fn most_cached_bytes() -> u64 {
+    let most = memory_bytes() / CACHED_PART;
+    address_space_limit().map_or(most, |limit| most.min(limit / CACHED_PART_OF_LIMIT))
+}
+
+/// Says which limit a mapping of so many bytes met. The caller has been refused it.
+pub(super) fn why_not_mapped(bytes: u64) -> String {
+    if let Some(limit) = address_space_limit()
+        && bytes > limit.saturating_sub(address_space().unwrap_or(0))
+    {
+        return format!(
+            "this process may have {limit} bytes of address space (ulimit -v, RLIMIT_AS)"
+        );
+    }
+    let (most, found) = (most_mappings(), count_mappings().unwrap_or(0));
+    match found >= most {
+        true => format!(
+            "this process has {found} mappings, and vm.max_map_count is {most} \
+             (sysctl -w vm.max_map_count={} raises it)",
+            most.saturating_mul(4)
+        ),
+        false => "the system has no memory for it".to_owned(),
+    }
+}
+
+/// Returns the bytes of address space that this process has.
+fn address_space() -> Option<u64> {
+    let told = without_fork(|| fs::read_to_string("/proc/self/statm")).ok()?;
+    Some(told.split(' ').next()?.parse::<u64>().ok()? * page_bytes())
+}
+
+/// Counts this process's mappings. Allocates nothing.
+fn count_mappings() -> io::Result<usize> {
+    without_fork(|| {
+        let (mut maps, mut part, mut lines) = (File::open("/proc/self/maps")?, [0; 4096], 0);
+        while let count @ 1.. = maps.read(&mut part)? {
+            lines += part[..count].iter().filter(|byte| **byte == b'\n').count();
+        }
+        Ok(lines)
+    })
 }
 
 /// The number of mappings that the kernel allows this process.

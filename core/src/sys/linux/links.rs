@@ -7,6 +7,7 @@
 
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 
 use super::directory::Directory;
 use super::registry::{Liveness, process_owner};
@@ -49,32 +50,35 @@ pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) 
     }
     // Its sender may have been in another registry.
     let start = format!("{TICKET_PREFIX}{id}-{ticket}-");
-    let other = names(directory).into_iter().find(|name| name.starts_with(&start));
-    other.is_some_and(|name| fs::remove_file(directory.path().join(name)).is_ok())
+    let removed = directory.visit_names(|name| match name.starts_with(&start) {
+        true => ControlFlow::Break(fs::remove_file(directory.path().join(name)).is_ok()),
+        false => ControlFlow::Continue(()),
+    });
+    removed.is_ok_and(|removed| removed.unwrap_or(false))
 }
 
-/// Whether a message holds a segment by a link. This reads the whole directory, so callers check
-/// the count of the file's links first.
+/// Whether a message may hold a segment by a link: also `true` when the directory cannot be read.
+/// This reads the whole directory, so callers check the count of the file's links first.
 pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
     let start = format!("{TICKET_PREFIX}{id}-");
-    names(directory).iter().any(|name| name.starts_with(&start))
+    let found = directory.visit_names(|name| match name.starts_with(&start) {
+        true => ControlFlow::Break(()),
+        false => ControlFlow::Continue(()),
+    });
+    !found.is_ok_and(|found| found.is_none())
 }
 
 /// Removes the links of messages that nobody can receive any more.
 pub(crate) fn sweep_tickets(directory: &Directory, liveness: &Liveness) {
-    for name in names(directory) {
-        let Some((ticket, cookie)) = parse(&name) else { continue };
-        if liveness.is_dead_owner(ticket, cookie << 40) {
+    let is_dead = |(ticket, cookie)| liveness.is_dead_owner(ticket, cookie << 40);
+    // A directory that cannot be read any more is left to a later sweep.
+    let _ = directory.visit_names(|name| {
+        if parse(name).is_some_and(is_dead) {
             // Received meanwhile, or another user's.
             let _ = fs::remove_file(directory.path().join(name));
         }
-    }
-}
-
-/// Returns the names of all tickets' links in the directory.
-fn names(directory: &Directory) -> Vec<String> {
-    let tickets = directory.names(|name| name.starts_with(TICKET_PREFIX).then(|| name.to_owned()));
-    tickets.unwrap_or_default() // a directory that cannot be read counts as empty
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Returns the ticket and the cookie in a link's name.

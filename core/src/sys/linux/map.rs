@@ -1,5 +1,5 @@
 //! Maps a segment's file.
-#![allow(unsafe_code)] // mmap, munmap, madvise
+#![allow(unsafe_code)] // munmap, madvise
 
 use std::fs::File;
 use std::io;
@@ -9,6 +9,7 @@ use std::ptr::NonNull;
 use super::directory::Directory;
 use super::fd::Fd;
 use super::huge;
+use super::mmap::{self, Request};
 use crate::sys::interface::Access;
 
 /// A segment in memory until dropped: its header shared and writable if allowed, its data as
@@ -35,13 +36,10 @@ unsafe impl Sync for Mapping {}
 const WRITABLE: libc::c_int = libc::PROT_READ | libc::PROT_WRITE;
 
 impl Mapping {
-    /// Maps a whole file of `size` bytes. `is_writable` says whether this process may write to it.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
+    /// Maps the first `size` bytes of a file: all of it, or its header alone. `is_writable` says
+    /// whether this process may write to it. `map` is one of the functions of `mmap`.
     pub(super) fn new(
+        map: impl Fn(Request) -> io::Result<NonNull<u8>>,
         file: &File,
         directory: &Directory,
         size: u64,
@@ -59,7 +57,9 @@ impl Mapping {
             Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
             Access::CopyOnWrite => (WRITABLE, libc::MAP_PRIVATE),
         };
-        let start = map(file, std::ptr::null_mut(), bytes, protection, sharing)?;
+        let request =
+            Request { fd: file.as_raw_fd(), offset: 0, bytes, protection, flags: sharing };
+        let start = map(request)?;
         if access != Access::CopyOnWrite && directory.offers_huge_pages(size) {
             huge::ask(start.as_ptr(), bytes);
         }
@@ -68,13 +68,11 @@ impl Mapping {
             Self { start, bytes, header_bytes, header_is_writable, directory: directory.clone() };
         if access != Access::ReadWrite {
             let protection = if header_is_writable { WRITABLE } else { libc::PROT_READ };
-            map(
-                file,
-                start.as_ptr(),
-                header_bytes.min(bytes),
-                protection,
-                libc::MAP_SHARED | libc::MAP_FIXED,
-            )?;
+            let bytes = header_bytes.min(bytes);
+            let header = Request { bytes, protection, flags: libc::MAP_SHARED, ..request };
+            // SAFETY: the range must be the caller's own; it is the front of the mapping that was
+            // made above, of which nothing has been given out.
+            unsafe { mmap::map_over(start, header)? };
         }
         Ok(mapping)
     }
@@ -131,7 +129,7 @@ impl Drop for Mapping {
         // SAFETY: nobody may use the range afterwards; `new` mapped exactly this range, `drop` runs
         // once, and every pointer into it is kept behind a `Segment`, which owns this mapping (I2
         // of `segment`).
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { mmap::unmap(self.start.as_ptr(), self.bytes) };
     }
 }
 
@@ -146,10 +144,10 @@ impl Page {
     pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
         // Only whole pages can be unmapped, in a hugetlbfs, too.
         let bytes = page_bytes as usize;
-        Ok(Self {
-            start: map(file, std::ptr::null_mut(), bytes, WRITABLE, libc::MAP_SHARED)?,
-            bytes,
-        })
+        let (fd, flags) = (file.as_raw_fd(), libc::MAP_SHARED);
+        let request = Request { fd, offset: 0, bytes, protection: WRITABLE, flags };
+        let start = mmap::map_with_spare(request)?;
+        Ok(Self { start, bytes })
     }
 
     pub(super) fn start(&self) -> NonNull<u8> {
@@ -161,33 +159,8 @@ impl Drop for Page {
     fn drop(&mut self) {
         // SAFETY: nobody may use the range afterwards; `Page::map` mapped exactly this range,
         // `drop` runs once, and `Found::ends`, its only user, keeps no pointer into it.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { mmap::unmap(self.start.as_ptr(), self.bytes) };
     }
-}
-
-/// Maps the front of a file: at an address that the kernel chooses, or with MAP_FIXED at `address`,
-/// over a range that belongs to the caller.
-///
-/// # References
-/// - [Linux]
-///
-/// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
-fn map(
-    file: &File,
-    address: *mut u8,
-    bytes: usize,
-    protection: libc::c_int,
-    flags: libc::c_int,
-) -> io::Result<NonNull<u8>> {
-    let fd = file.as_raw_fd();
-    // SAFETY: the mapping must not replace memory in use; without MAP_FIXED the kernel chooses a
-    // free range, and with it `Mapping::new` passes a range that it has just mapped and not yet
-    // given out.
-    let start = unsafe { libc::mmap(address.cast(), bytes, protection, flags, fd, 0) };
-    if start == libc::MAP_FAILED {
-        return Err(io::Error::last_os_error());
-    }
-    NonNull::new(start.cast()).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
 }
 
 /// The bytes that one read fault maps. For a range of this size it costs more to find the written

@@ -9,6 +9,7 @@ use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use super::limits::file_limit;
+use crate::sys::shortage::zeros;
 
 /// Returns a new memory file that contains `pieces`, one after another.
 ///
@@ -41,9 +42,7 @@ pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
 pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
     let file = File::from(file);
     let size = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
-    let mut bytes = Vec::new();
-    bytes.try_reserve_exact(size).map_err(io::Error::other)?;
-    bytes.resize(size, 0);
+    let mut bytes = zeros(size)?;
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }

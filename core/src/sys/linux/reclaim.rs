@@ -12,23 +12,26 @@
 
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::directory::{Directory, is_own};
+use super::directory::{Directory, NAME_PREFIX, is_own};
 use super::fd::Fd;
 use super::links;
 use super::lock::{self, Patience};
 use super::map::Page;
+use super::mmap;
 use super::name_lock::NameLock;
 use super::open::open_existing;
 use super::registry::{Liveness, is_message};
 use crate::control::ControlWords;
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::interface::Access;
+use crate::sys::shortage::zeros;
 
 /// An open file of this user with a valid header that no process maps.
 struct UnmappedSegment {
@@ -70,13 +73,19 @@ pub(super) fn reclaim_named(directory: &Directory, name: &ArrayName) -> Result<(
 
 /// Gives back segments whose only link is a name and that have no holder: no id leads to them.
 pub(crate) fn sweep_names(directory: &Directory) {
-    for name in directory.array_names() {
-        let facts = fs::symlink_metadata(directory.name_path(&name));
+    let sweep_name = |name: &ArrayName| {
+        let facts = fs::symlink_metadata(directory.name_path(name));
         if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
             // A later sweep retries after a failure.
-            let _ = reclaim_named(directory, &name);
+            let _ = reclaim_named(directory, name);
         }
-    }
+    };
+    // A directory that cannot be read any more is left to a later sweep, too.
+    let _ = directory.visit_names(|file_name| {
+        let name = file_name.strip_prefix(NAME_PREFIX).and_then(|name| name.parse().ok());
+        name.iter().for_each(sweep_name);
+        ControlFlow::<()>::Continue(())
+    });
 }
 
 /// Opens a file of this user that no process holds and whose header is valid.
@@ -91,7 +100,11 @@ fn find(path: &Path) -> Result<Option<UnmappedSegment>> {
         return Ok(None);
     }
     let header = front(&file, facts.len()).and_then(|front| Header::read("", &front, facts.len()));
-    Ok(header.ok().map(|header| UnmappedSegment { file, facts, header }))
+    match header {
+        Ok(header) => Ok(Some(UnmappedSegment { file, facts, header })),
+        Err(error) if error.kind() == ErrorKind::NoMemory => Err(error),
+        Err(_) => Ok(None),
+    }
 }
 
 /// Whether the file is gone, another user's, or no regular file.
@@ -111,7 +124,8 @@ impl UnmappedSegment {
             return Ok(false);
         }
         let mapped = Page::map(&self.file, directory.page_bytes());
-        let page = mapped.map_err(|error| Error::os("mmap", directory.path(), error))?;
+        let page_bytes = directory.page_bytes();
+        let page = mapped.map_err(|error| mmap::failed(directory.path(), page_bytes, error))?;
         // SAFETY: the address must be a mapped header page while the words are used; `page` maps
         // the first page of a file whose header `find` validated (I1 and I2 of `format`), and lives
         // to the end of this function. No cells and no entries are accessed.
@@ -124,11 +138,8 @@ impl UnmappedSegment {
         let Ok(facts) = self.file.metadata() else { return true };
         let name = self.header.name.as_ref().map(|name| directory.name_path(name));
         let own_links = 1 + u64::from(name.is_some_and(|name| is_same(&name, &facts)));
-        let mut front = vec![0; self.header.header_bytes as usize];
-        if self.file.read_exact_at(&mut front, 0).is_err() {
-            // The file was truncated meanwhile: it is left alone.
-            return true;
-        }
+        // A file that was truncated meanwhile is left alone.
+        let Ok(front) = read_front(&self.file, self.header.header_bytes) else { return true };
         let mut messages = self
             .header
             .entries(&front)
@@ -217,15 +228,21 @@ pub(super) fn is_one_file(one: &fs::Metadata, other: &fs::Metadata) -> bool {
 /// Returns the bytes of an open file that [`Header::read`] needs.
 fn front(file: &fs::File, bytes: u64) -> Result<Vec<u8>> {
     let read = |count: u64| {
-        let mut front = vec![0; count.min(bytes) as usize];
-        let read = file.read_exact_at(&mut front, 0);
-        read.map(|()| front).map_err(|error| Error::os("pread", "", error))
+        let read = read_front(file, count.min(bytes));
+        read.map_err(|error| Error::os("pread", "", error))
     };
     let first = read(PAGE_BYTES)?;
     match Header::bytes_needed("", &first, bytes)? {
         needed if needed <= first.len() as u64 => Ok(first),
         needed => read(needed),
     }
+}
+
+/// Returns the first `bytes` bytes of a file, whose size its owner decides.
+pub(super) fn read_front(file: &fs::File, bytes: u64) -> io::Result<Vec<u8>> {
+    let mut front = zeros(usize::try_from(bytes).map_err(io::Error::other)?)?;
+    file.read_exact_at(&mut front, 0)?;
+    Ok(front)
 }
 
 /// Removes a hidden file whose creator has died, or whose creator is about to remove it because the

@@ -2,10 +2,12 @@
 //!
 //! The allocator holds its lock while it maps a large allocation. A signal handler that forks at
 //! that moment would wait for the lock for ever. Mapping the memory here takes no lock.
-#![allow(unsafe_code)] // mmap, munmap
+#![allow(unsafe_code)] // munmap
 
 use std::io;
 use std::ptr::NonNull;
+
+use super::mmap::{self, Request};
 
 /// Private memory of this process, zeroed at first and unmapped when dropped.
 pub(super) struct Scratch {
@@ -15,29 +17,11 @@ pub(super) struct Scratch {
 
 impl Scratch {
     /// Maps `bytes` bytes.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     pub(super) fn new(bytes: usize) -> io::Result<Self> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
-        // set, so the kernel chooses a free range.
-        let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, bytes })
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let start = mmap::map(Request { fd: -1, offset: 0, bytes, protection, flags })?;
+        Ok(Self { start, bytes })
     }
 
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
@@ -51,6 +35,6 @@ impl Drop for Scratch {
     fn drop(&mut self) {
         // SAFETY: nobody may use the range afterwards; `new` mapped exactly this range, and slices
         // of it borrow `self`, which is being dropped.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { mmap::unmap(self.start.as_ptr(), self.bytes) };
     }
 }

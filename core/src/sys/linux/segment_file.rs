@@ -2,21 +2,23 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use super::directory::{self, Directory, link_file};
 use super::fd::Fd;
 use super::lock::{self, Patience};
 use super::map::Mapping;
+use super::mmap;
 use super::name_lock::NameLock;
 use super::open::{check_owner, create_unnamed, not_opened, open_for};
 use super::pages;
-use super::reclaim::{is_one_file, is_same, reclaim_named};
+use super::reclaim::{is_one_file, is_same, read_front, reclaim_named};
 use super::reserve::{no_space_if_full, reserve};
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::interface::{Access, Lookup};
+use crate::sys::shortage::check_headroom;
 
 /// A segment's file, open and held.
 pub(crate) struct SegmentFile {
@@ -38,6 +40,7 @@ impl SegmentFile {
         bytes: u64,
         mode: u32,
     ) -> Result<Self> {
+        check_headroom()?;
         loop {
             let unnamed = create_unnamed(&directory, id)
                 .map_err(|error| no_space_if_full(error, &directory, bytes));
@@ -78,6 +81,7 @@ impl SegmentFile {
     /// Opens a file without following links, holds it, and checks that it exists, is whole, and is
     /// this user's or shared with it.
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, access: Access) -> Result<Self> {
+        check_headroom()?;
         let path = match lookup {
             Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
@@ -139,10 +143,8 @@ impl SegmentFile {
 
     /// Returns a copy of the first `bytes` bytes, or of all if the file is shorter.
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
-        let mut front = vec![0; bytes.min(self.bytes) as usize];
-        let read = self.file.read_exact_at(&mut front, 0);
-        read.map_err(|error| Error::os("pread", &self.path, error))?;
-        Ok(front)
+        let read = read_front(&self.file, bytes.min(self.bytes));
+        read.map_err(|error| Error::os("pread", &self.path, error))
     }
 
     /// Whether [`SegmentFile::write_at`] works and is faster than stores to the mapped file.
@@ -162,8 +164,17 @@ impl SegmentFile {
     /// Maps the whole file. The mapping keeps it held after the file is closed.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         let Self { file, directory, bytes, is_writable, .. } = self;
-        Mapping::new(file, directory, *bytes, *is_writable, access, header_bytes)
-            .map_err(|error| Error::os("mmap", &self.path, error))
+        Mapping::new(mmap::map, file, directory, *bytes, *is_writable, access, header_bytes)
+            .map_err(|error| mmap::failed(&self.path, *bytes, error))
+    }
+
+    /// Maps the header for a moment, to read and write it, whatever address space the data would
+    /// take.
+    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
+        let Self { file, directory, is_writable, .. } = self;
+        let (map, bytes, access) = (mmap::map_with_spare, header_bytes, Access::ReadWrite);
+        Mapping::new(map, file, directory, bytes, *is_writable, access, header_bytes)
+            .map_err(|error| mmap::failed(&self.path, bytes, error))
     }
 
     /// Makes the segment visible by its id, complete as it is now.

@@ -2,7 +2,7 @@
 //!
 //! The file's size is sealed, so no process that has the file can remove a page of another's
 //! mapping.
-#![allow(unsafe_code)] // memfd_create, mmap
+#![allow(unsafe_code)] // memfd_create, munmap
 
 use std::fs::File;
 use std::io;
@@ -12,6 +12,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::mmap::{self, Request};
 use super::shared_futex::{sleep_at, wake_at};
 use crate::error::{Error, Result};
 
@@ -96,24 +97,11 @@ impl SharedWords {
     }
 
     /// Maps a whole file, whose size is sealed.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     fn map(file: OwnedFd, bytes: usize) -> Result<Self> {
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
-        // set, so the kernel chooses a free range.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, rights, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        match NonNull::new(start.cast::<u8>()) {
-            Some(start_at) if start != libc::MAP_FAILED => {
-                Ok(Self { file, start: start_at, bytes })
-            }
-            _ => Err(failed("mmap")(io::Error::last_os_error())),
-        }
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        let fd = file.as_raw_fd();
+        let start = mmap::map(Request { fd, offset: 0, bytes, protection, flags });
+        Ok(Self { file, start: start.map_err(failed("mmap"))?, bytes })
     }
 
     /// The shared words.
@@ -177,6 +165,6 @@ impl Drop for SharedWords {
     fn drop(&mut self) {
         // SAFETY: nobody may use the range afterwards; `map` mapped exactly this range, and
         // references into it borrow `self`, which is being dropped.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+        unsafe { mmap::unmap(self.start.as_ptr(), self.bytes) };
     }
 }

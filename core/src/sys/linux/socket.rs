@@ -19,6 +19,7 @@ use rustix::net::{
 
 use super::scratch::Scratch;
 use crate::error::{Error, Result};
+use crate::sys::shortage::reserve_for;
 
 /// The length of a message's front, from which its receiver learns what to prepare.
 pub(crate) const FRONT_BYTES: usize = 16;
@@ -124,7 +125,8 @@ pub(crate) fn receive<T>(
     let total = total.min(most_bytes);
     let (first, rest) = buffer.bytes_mut().split_at_mut(expected.first_bytes.min(total));
     let mut payload = SPARE.try_with(Cell::take).unwrap_or_default();
-    payload.reserve_exact((total - first.len()).saturating_sub(payload.len()));
+    let missing = (total - first.len()).saturating_sub(payload.len());
+    reserve_for("the payload of a message", &mut payload, missing)?;
     payload.resize(total - first.len(), 0);
     let done = receive_into([&mut *first, &mut payload, rest], socket).map(|(bytes, fds)| {
         if bytes == total && expect(first).first_bytes.min(bytes) == first.len() {

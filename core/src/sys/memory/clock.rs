@@ -10,6 +10,11 @@ pub(crate) fn most_mappings() -> usize {
     usize::MAX
 }
 
+/// No limit is known here.
+pub(crate) fn most_cached_bytes() -> u64 {
+    u64::MAX
+}
+
 /// Whether a file does not exist or is not this user's.
 pub(crate) fn is_absent_or_foreign(error: &std::io::Error) -> bool {
     error.kind() == std::io::ErrorKind::NotFound

@@ -20,7 +20,9 @@ mod segment_file;
 /// A file with a name stays.
 pub(crate) const CAN_PERSIST: bool = true;
 
-pub(crate) use clock::{is_absent_or_foreign, monotonic_ns, most_mappings, thread_ns};
+pub(crate) use clock::{
+    is_absent_or_foreign, monotonic_ns, most_cached_bytes, most_mappings, thread_ns,
+};
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
 pub(crate) use owner::{Owner, family_of, is_message};

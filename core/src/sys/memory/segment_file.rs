@@ -120,6 +120,10 @@ impl SegmentFile {
         Ok(self.bytes.front(bytes))
     }
 
+    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
+        self.map(Access::ReadWrite, header_bytes)
+    }
+
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         if access == Access::CopyOnWrite {
             return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });

@@ -195,6 +195,11 @@ impl SegmentFile {
         1
     }
 
+    /// Maps the whole file: the crate maps no part of one.
+    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
+        self.map(Access::ReadWrite, header_bytes)
+    }
+
     /// Counts this holder and protects the data. The segment is mapped already.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
         if access == Access::CopyOnWrite {

@@ -61,9 +61,9 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
-/// Makes something that needs shared memory. If shared memory is full, unreferenced arrays are
-/// collected first, as Ruby itself does when it has no fds left; then those of the other processes
-/// of a `Numo::Parallel` call. Only then does it raise.
+/// Makes or attaches something that needs shared memory. If that is full, or this process can map no
+/// more, unreferenced arrays are collected first, as Ruby itself does when it has no fds left; then,
+/// if it is full, those of the other processes of a `Numo::Parallel` call. Only then does it raise.
 pub(crate) fn with_room<T>(
     ruby: &Ruby,
     make: impl Fn() -> shmarray::Result<T>,
@@ -79,8 +79,11 @@ pub(crate) fn try_with_room<T>(
     let is_full = |made: &shmarray::Result<T>| {
         made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
     };
+    let is_short = |made: &shmarray::Result<T>| {
+        made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoMemory)
+    };
     let mut made = make()?;
-    if is_full(&made) {
+    if is_full(&made) || is_short(&made) {
         make_room(ruby)?;
         made = make()?;
     }

@@ -62,8 +62,11 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let access = if is_frozen { Access::ReadOnly } else { asked };
     let array = match array_of(ruby, value).transpose()? {
         Some(found) if found.is_readonly() || access == Access::ReadWrite => Array::clone(&found),
-        Some(found) => Array::attach_descriptor(&found.descriptor(), access).or_raise(ruby)?,
-        None => Array::attach(&arguments::handle_or_name(ruby, value)?, access).or_raise(ruby)?,
+        Some(found) => with_room(ruby, || Array::attach_descriptor(&found.descriptor(), access))?,
+        None => {
+            let text = arguments::handle_or_name(ruby, value)?;
+            with_room(ruby, || Array::attach(&text, access))?
+        }
     };
     make(ruby, numo(ruby)?, array)
 }
@@ -265,7 +268,7 @@ fn copy_if_room(ruby: &Ruby, value: Value) -> Result<Option<Value>, Error> {
         return Ok(None);
     }
     match copied(&dtype, &found, &layout) {
-        Err(error) if error.kind() == ErrorKind::NoSpace => Ok(None),
+        Err(error) if [ErrorKind::NoSpace, ErrorKind::NoMemory].contains(&error.kind()) => Ok(None),
         array => Ok(Some(ArrayObject::holding(ruby, array.or_raise(ruby)?))),
     }
 }

@@ -41,10 +41,12 @@ use rustc_hash::FxHashMap;
 use super::directory::{Directory, user};
 use super::fd;
 use super::lock;
+use super::mmap::{self, Request};
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use super::trial::is_usable;
 use crate::error::{Error, Result};
 use crate::name::{random_bits, random_owner};
+use crate::sys::shortage::or_after_relief;
 use family::family;
 pub(crate) use family::family_of;
 use file::Registry;
@@ -102,7 +104,13 @@ pub(crate) fn process_owner(directory: &Directory) -> Option<Owner> {
     process_owner_or_error(directory).ok()
 }
 
+/// Registers this process if it is not registered. The page of the registry is mapped under a lock,
+/// under which nothing is given up.
 fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
+    or_after_relief(|| find_or_register(directory))
+}
+
+fn find_or_register(directory: &Directory) -> Result<Owner> {
     let mut all = REGISTERED.lock();
     if USER.load(Ordering::Relaxed) == u32::MAX {
         refresh_user();
@@ -117,6 +125,7 @@ fn process_owner_or_error(directory: &Directory) -> Result<Owner> {
     let at_path = |(call, error)| Error::os(call, path_of(&path), error);
     let (owner, lock_mapping) = register(&registry).map_err(at_path)?;
     lock_mapping.exclude_from_forks();
+    mmap::keep_spare();
     let own = Some((owner, lock_mapping));
     match at {
         Some(at) => (all[at].own, all[at].path) = (own, path),
@@ -274,7 +283,10 @@ impl Liveness {
         let is_dead_owner = self
             .registry_of(cookie)
             .is_some_and(|registry| lock::is_free_at(&registry.file, byte as i64));
-        self.seen.borrow_mut().insert((cookie, byte), is_dead_owner);
+        let mut seen = self.seen.borrow_mut();
+        if seen.try_reserve(1).is_ok() {
+            seen.insert((cookie, byte), is_dead_owner); // else the kernel is asked again
+        }
         is_dead_owner
     }
 
@@ -365,23 +377,13 @@ unsafe impl Send for LockMapping {}
 
 impl LockMapping {
     /// Maps a page of the registry, which keeps the file's locks.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/mmap.2.html
     fn map(file: &File) -> io::Result<Self> {
-        let (anywhere, fd) = (std::ptr::null_mut(), file.as_raw_fd());
+        let fd = file.as_raw_fd();
         // A page. In a hugetlbfs it is a huge page, because madvise refuses a part of one.
         let bytes = file.metadata()?.blksize() as usize;
-        let flags = libc::MAP_SHARED | libc::MAP_NORESERVE;
-        // SAFETY: the mapping must not replace another; the address is null and MAP_FIXED is not
-        // set, so the kernel chooses a free range.
-        let lock_mapping = unsafe { libc::mmap(anywhere, bytes, libc::PROT_NONE, flags, fd, 0) };
-        match lock_mapping == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(Self(lock_mapping, bytes)),
-        }
+        let (protection, flags) = (libc::PROT_NONE, libc::MAP_SHARED | libc::MAP_NORESERVE);
+        let start = mmap::map_with_spare(Request { fd, offset: 0, bytes, protection, flags })?;
+        Ok(Self(start.as_ptr().cast(), bytes))
     }
 
     /// Keeps forked children from inheriting the mapping.
@@ -397,15 +399,10 @@ impl LockMapping {
     }
 
     /// Unmaps the page. The lock stays if a forked child has the mapping, too.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/munmap.2.html
     fn unmap(self) {
         // SAFETY: nobody may use the range afterwards; `LockMapping::map` mapped it, it is never
         // dereferenced, and `self` is consumed here.
-        unsafe { libc::munmap(self.0, self.1) };
+        unsafe { mmap::unmap(self.0.cast(), self.1) };
     }
 }
 

@@ -25,6 +25,7 @@ use std::os::unix::fs::FileExt;
 use super::super::limits::file_limit;
 use super::super::lock;
 use super::family::FAMILIES;
+use crate::sys::shortage::reserve;
 
 /// The maximum number of processes in the list.
 const MAX_PROCESSES: usize = 2048;
@@ -40,13 +41,18 @@ pub(super) fn entries(file: &File) -> io::Result<Vec<u64>> {
         count += more;
     }
     let words = bytes[..count].chunks_exact(ENTRY_BYTES);
-    Ok(words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())).collect())
+    let mut entries = Vec::new();
+    reserve(&mut entries, words.len())?;
+    entries.extend(words.map(|word| u64::from_le_bytes(word.try_into().unwrap_or_default())));
+    Ok(entries)
 }
 
 /// Returns the entries that name a process.
 pub(super) fn owners(file: &File) -> Vec<u64> {
-    let entries = entries(file).unwrap_or_default(); // a registry that cannot be read lists nothing
-    entries.into_iter().filter(|entry| (1..FAMILIES).contains(entry)).collect()
+    // A registry that cannot be read lists nothing.
+    let mut owners = entries(file).unwrap_or_default();
+    owners.retain(|entry| (1..FAMILIES).contains(entry));
+    owners
 }
 
 /// Enters a process, if there is room. Allocates nothing and needs little stack: a signal handler

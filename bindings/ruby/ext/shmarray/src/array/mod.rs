@@ -76,7 +76,8 @@ fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
 fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
     let text = arguments::handle_or_name(ruby, scanned.required.0)?;
-    let array = Array::attach(&text, arguments::access(scanned.keywords)?).or_raise(ruby)?;
+    let access = arguments::access(scanned.keywords)?;
+    let array = with_room(ruby, || Array::attach(&text, access))?;
     Ok(ArrayObject::holding(ruby, array))
 }
 
