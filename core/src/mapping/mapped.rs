@@ -98,8 +98,8 @@ impl Mapped {
         Ok(Self::new(file.map(access, header.header_bytes)?, header, access))
     }
 
-    /// Maps the header alone of an open file whose header was read: for a sweep and an unlink, which
-    /// touch no data.
+    /// Maps the header alone of an open file whose header was read: for a sweep and an unlink,
+    /// which touch no data.
     pub(crate) fn map_header(file: &sys::SegmentFile, header: Header) -> Result<Self> {
         Ok(Self::new(file.map_header(header.header_bytes)?, header, Access::ReadWrite))
     }

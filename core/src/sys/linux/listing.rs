@@ -15,7 +15,7 @@ use super::directory::{Directory, NEW_PREFIX, SEGMENT_PREFIX};
 use super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
-use crate::sys::shortage::reserve;
+use crate::sys::shortage::{Shortage, reserve};
 
 /// The buffer for names: some 200 of them.
 const PART_BYTES: usize = 8 << 10;
@@ -23,7 +23,13 @@ const PART_BYTES: usize = 8 << 10;
 impl Directory {
     /// Returns the ids of all segments in the directory, finished or not, of any user.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
-        self.names(id_in).map_err(|error| Error::os("opendir", self.path(), error))
+        self.names(id_in).map_err(|error| match error.raw_os_error() {
+            None if error.is_shortage() => {
+                let bytes = (size_of::<SegmentId>() * 2) as u64;
+                Error::NoMemory { bytes, purpose: "the list of segments" }
+            }
+            _ => Error::os("opendir", self.path(), error),
+        })
     }
 
     /// Returns what `of_use` makes of the directory's file names.

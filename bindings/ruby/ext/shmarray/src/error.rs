@@ -61,9 +61,10 @@ impl<T> OrRaise<T> for shmarray::Result<T> {
     }
 }
 
-/// Makes or attaches something that needs shared memory. If that is full, or this process can map no
-/// more, unreferenced arrays are collected first, as Ruby itself does when it has no fds left; then,
-/// if it is full, those of the other processes of a `Numo::Parallel` call. Only then does it raise.
+/// Makes or attaches something that needs shared memory. If that is full, or this process can map
+/// no more, unreferenced arrays are collected first, as Ruby itself does when it has no fds left;
+/// then, if it is full, those of the other processes of a `Numo::Parallel` call. Only then does it
+/// raise.
 pub(crate) fn with_room<T>(
     ruby: &Ruby,
     make: impl Fn() -> shmarray::Result<T>,
