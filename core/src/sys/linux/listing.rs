@@ -15,7 +15,7 @@ use super::directory::{Directory, NEW_PREFIX, SEGMENT_PREFIX};
 use super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
-use crate::sys::shortage::{Shortage, reserve};
+use crate::sys::shortage::{reserve, reserve_for};
 
 /// The buffer for names: some 200 of them.
 const PART_BYTES: usize = 8 << 10;
@@ -23,13 +23,18 @@ const PART_BYTES: usize = 8 << 10;
 impl Directory {
     /// Returns the ids of all segments in the directory, finished or not, of any user.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
-        self.names(id_in).map_err(|error| match error.raw_os_error() {
-            None if error.is_shortage() => {
-                let bytes = (size_of::<SegmentId>() * 2) as u64;
-                Error::NoMemory { bytes, purpose: "the list of segments" }
-            }
-            _ => Error::os("opendir", self.path(), error),
-        })
+        let mut ids = Vec::new();
+        let mut add = |id| {
+            reserve_for("the list of segments", &mut ids, 1)?;
+            ids.push(id);
+            Ok(())
+        };
+        let visited = self.visit_names(|name| match id_in(name).map_or(Ok(()), &mut add) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        });
+        let full = visited.map_err(|error| Error::os("opendir", self.path(), error))?;
+        full.map_or(Ok(ids), Err)
     }
 
     /// Returns what `of_use` makes of the directory's file names.
