@@ -1047,7 +1047,7 @@ typedef struct shma_segment_info {
  * call, and may lack what other threads and processes make during it. On systems other than Linux
  * the list is empty.
  *
- * Fails with SHMA_ERROR_OS.
+ * Fails with SHMA_ERROR_OS and SHMA_ERROR_NO_MEMORY.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_segment_list_create(shma_segment_list **list_out,
