@@ -99,7 +99,6 @@ class NumoParallelTest < NumoTest
       map([*0...4], start: ->(_item, _index) {}) { |i| Numo::UInt8.new(500, 1000).fill(i) }
     end
     frames.call
-    GC.start
     found = frames.call
     assert_equal [0, 1, 2, 3], (found.map { |frame| frame[9, 9] })
     makers = Numo::Shared.segments.to_h { |one| [one[:segment], one[:creator_pid]] }

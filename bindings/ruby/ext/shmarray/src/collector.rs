@@ -213,7 +213,21 @@ fn give_back() {
 /// it marks.
 static SYMBOLS: OnceLock<(usize, usize)> = OnceLock::new();
 
+/// Set while `reuse_dead` collects.
+static KEEPS_POOL: AtomicBool = AtomicBool::new(false);
+
+/// Collects, so that the memory of arrays that are no longer referenced goes to the pool and stays
+/// there. A program's own `GC.start` empties the pool.
+pub(crate) fn reuse_dead(ruby: &Ruby) {
+    KEEPS_POOL.store(true, Ordering::Relaxed);
+    ruby.gc_start(); // it does nothing after GC.disable
+    KEEPS_POOL.store(false, Ordering::Relaxed);
+}
+
 fn was_asked_for() -> bool {
+    if KEEPS_POOL.load(Ordering::Relaxed) {
+        return false;
+    }
     let Some(&(key, method)) = SYMBOLS.get() else { return false };
     // SAFETY: `follow` made the symbol, a key that Ruby knows; after the first call there it
     // allocates nothing.

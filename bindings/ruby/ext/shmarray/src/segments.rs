@@ -4,6 +4,7 @@ use magnus::{Error, Module, Object, RArray, RHash, RModule, Ruby, Value, functio
 use shmarray::SegmentInfo;
 
 use crate::arguments::handle_or_name;
+use crate::collector::reuse_dead;
 use crate::error::{OrRaise, make_room};
 
 /// Defines them on `Shmarray`.
@@ -12,6 +13,7 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("sweep", function!(sweep, 0))?;
     shmarray.define_singleton_method("sweep_dead", function!(sweep_dead, 0))?;
     shmarray.define_singleton_method("make_room", function!(make_room, 0))?;
+    shmarray.define_singleton_method("reuse_dead", function!(reuse_dead, 0))?;
     shmarray.define_singleton_method("room?", function!(shmarray::has_room, 1))?;
     shmarray.define_singleton_method("segments", function!(segments, 0))?;
     shmarray.define_singleton_method("unlink", function!(unlink, 1))?;

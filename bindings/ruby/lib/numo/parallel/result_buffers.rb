@@ -37,13 +37,34 @@ module Numo
       # A worker may finish a result before its parent has answered the one before.
       AHEAD = 2
 
+      # The time spent on collections is at most 1/PART of the running time.
+      PART = 20
+      # After so many calls without arrays none are expected.
+      CALLS = 4
+
+      # What the next call has to know of those before.
       class << self
-        # How many bytes the last result with arrays needed, in this call or in the one before. New
-        # workers get buffers of this size at once, so the memory that earlier results had is used
-        # again.
+        # How many bytes the last result with arrays needed. New workers get buffers of this size at
+        # once, so the memory that earlier results had is used again.
         attr_accessor :expected
+
+        # Collects the results of the last call that are no longer referenced, to use their memory
+        # again. Workers that are forked before that would hold them until the end of the call.
+        def begin_call
+          began = Copier.now
+          return if expected < LEAST_BYTES || began < @not_before
+
+          Shmarray.send(:reuse_dead)
+          now = Copier.now
+          @not_before = now + (PART * (now - began))
+        end
+
+        def end_call(had_arrays)
+          @unused = had_arrays ? 0 : @unused + 1
+          self.expected = 0 if @unused >= CALLS
+        end
       end
-      self.expected = 0
+      @expected = @unused = @not_before = 0
 
       def initialize
         @lent = []

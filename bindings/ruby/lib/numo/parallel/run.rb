@@ -62,6 +62,7 @@ module Numo
       # Leaves no worker behind, even if the caller is interrupted.
       def work_in_processes
         @workers, is_over = [], false
+        ResultBuffers.begin_call
         Interrupts.undisturbed do
           @counter = Shmarray.send(:job_counter, @count, @jobs.size) if uses_counter?
           @count.times { |number| start_worker(number) }
@@ -72,7 +73,7 @@ module Numo
           @counter&.stop
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
-          ResultBuffers.expected = 0 if @workers.none?(&:sent_arrays?)
+          ResultBuffers.end_call(@workers.any?(&:sent_arrays?))
           Shmarray.send(:sweep_dead)
         end
       end
