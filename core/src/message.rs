@@ -33,7 +33,7 @@ use crate::error::{Error, Result};
 use crate::process;
 use crate::sweep::{self, Occasion};
 use crate::sys::{self, Directory, socket};
-use head::{INLINE_BYTES, expected};
+use head::{INLINE_BYTES, expected, no_message};
 pub use incoming::Message;
 pub use outgoing::in_band_bytes;
 use outgoing::{Outgoing, SendOptions, TicketHolder};
@@ -221,13 +221,16 @@ impl Pipe {
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let read = |packet: &[u8], payload, locks| match packet.is_empty() {
-                true => Ok(Received::Closed),
-                false => Message::read(packet, payload, locks).map(Received::Message),
+                true => Ok(None),
+                false => Message::read(packet, payload, locks).map(Some),
             };
             match socket::receive(self.as_fd(), INLINE_BYTES, expected, read) {
                 Ok(received) => {
                     sweep::check(&Directory::current(), Occasion::Received);
-                    return received;
+                    return match received? {
+                        Some(message) => Ok(Received::Message(message)),
+                        None => self.ended(),
+                    };
                 }
                 Err(Error::Os { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
                     if !self.wait(false, until)? {
@@ -238,6 +241,15 @@ impl Pipe {
                 Err(Error::Os { source, .. }) if socket::is_closed(&source) => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+
+    /// What an empty packet means: the end, or a packet that another program sent.
+    fn ended(&self) -> Result<Received> {
+        match socket::has_ended(self.as_fd()) {
+            Ok(true) => Ok(Received::Closed),
+            Ok(false) => Err(no_message("it is empty")),
+            Err(error) => Err(Error::os("poll", "", error)),
         }
     }
 

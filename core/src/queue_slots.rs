@@ -275,7 +275,11 @@ struct DeadProcesses(std::cell::OnceCell<Option<(Liveness, u64)>>);
 
 impl DeadProcesses {
     fn contain(&self, process: u64) -> bool {
-        let read = || Some((Liveness::open(&Directory::current())?, me()?.info));
+        let read = || {
+            let liveness = Liveness::of(&Directory::current());
+            let info = if liveness.has_registry() { me()?.info } else { return None };
+            Some((liveness, info))
+        };
         match self.0.get_or_init(read) {
             Some((liveness, info)) => process == 0 || liveness.is_dead_owner(process, *info),
             None => false,

@@ -26,7 +26,8 @@ use crate::sys::{self, Dead, Directory, Liveness, Lookup, Operation};
 
 /// Whether this process, or the one that forked it, has made or attached anything.
 static WAS_USED: AtomicBool = AtomicBool::new(false);
-/// The number of segments that this process's last sweep examined and left.
+/// The number of segments that this process's last sweep examined and left, and what the names that
+/// it read took, in segments.
 static SEEN_BY_SWEEP: AtomicUsize = AtomicUsize::new(0);
 /// The number of files that this process has made since its last sweep.
 static CREATES: AtomicUsize = AtomicUsize::new(0);
@@ -41,6 +42,9 @@ const BYTES_BETWEEN_SWEEPS: u64 = 64 << 20;
 /// The least number of bytes between two sweeps for each segment that the last one examined: to
 /// make so many bytes takes longer than to examine a segment.
 const BYTES_OF_AN_EXAMINATION: u64 = 1 << 20;
+/// The number of names in the directory that take as long as the examination of a segment: each is
+/// read, and the kernel is asked whose file it is.
+const NAMES_OF_AN_EXAMINATION: usize = 16;
 /// The time for which a file is taken to exist after a lookup: a hundred times what the lookup
 /// takes.
 const CHECK_NS: u64 = 50_000;
@@ -81,7 +85,7 @@ pub fn sweep_dead() -> Result<Swept> {
     sys::refuse_orphan()?;
     sys::check_headroom()?;
     let directory = Directory::current();
-    match sys::find_dead(&directory).dead {
+    match sys::find_dead(&directory, &Liveness::of(&directory)).dead {
         Some(_) => sweep_directory(&directory, SweepMode::DeadOnly),
         None => {
             mapping::evict_ended(); // of processes that have left in order
@@ -121,19 +125,19 @@ pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
 fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     sys::is_usable(directory)?; // where every holder looks dead, nothing may be given back
     sys::check_headroom()?;
-    let dead = sys::find_dead(directory).dead; // later deaths are left to the next sweep
+    let liveness = Liveness::for_sweep(directory);
+    let dead = sys::find_dead(directory, &liveness).dead; // later deaths are left to the next sweep
     match mode {
         SweepMode::AlsoIdle => mapping::empty_cache(),
         SweepMode::DeadOnly => mapping::evict_lock_only(),
     }
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };
-    let ids = directory.segment_ids()?;
-    if let Some(liveness) = Liveness::open(directory) {
-        sys::sweep_tickets(directory, &liveness);
-    }
-    let (mut seen, mut is_whole, mut shortage) = (0, true, None);
-    for id in &ids {
-        match sweep_one(directory, id, mode) {
+    let files = directory.own_files()?;
+    sys::sweep_tickets(directory, &files, &liveness);
+    let mut seen = files.names_read / NAMES_OF_AN_EXAMINATION;
+    let (mut is_whole, mut shortage) = (true, None);
+    for id in &files.ids {
+        match sweep_one(directory, id, mode, &liveness) {
             Ok(outcome) => {
                 seen += outcome.cost;
                 swept.segments += u64::from(outcome.is_gone);
@@ -149,7 +153,7 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
         }
     }
     mapping::evict_ended();
-    sys::sweep_names(directory);
+    sys::sweep_names(directory, &files, &liveness);
     SEEN_BY_SWEEP.store(seen, Ordering::Relaxed);
     CREATES.store(0, Ordering::Relaxed);
     MADE_BYTES.store(0, Ordering::Relaxed);
@@ -157,7 +161,7 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
         return Err(error);
     }
     if is_whole {
-        dead.into_iter().for_each(Dead::remove_from_list);
+        dead.into_iter().for_each(|dead: Dead| dead.remove_from_list(&liveness));
     }
     Ok(swept)
 }
@@ -184,18 +188,28 @@ impl SweepOutcome {
     }
 }
 
-fn sweep_one(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<SweepOutcome> {
+fn sweep_one(
+    directory: &Directory,
+    id: &SegmentId,
+    mode: SweepMode,
+    liveness: &Liveness,
+) -> Result<SweepOutcome> {
     if mode == SweepMode::DeadOnly && holds_all_of(id) {
         return Ok(SweepOutcome::STAYS);
     }
-    match sys::reclaim(directory, id)? {
+    match sys::reclaim(directory, id, liveness)? {
         Some(bytes) => Ok(SweepOutcome::gone(bytes)),
-        None => sweep_mapped(directory, id, mode),
+        None => sweep_mapped(directory, id, mode, liveness),
     }
 }
 
 /// Sweeps a segment that some process has mapped, but perhaps none that still holds it.
-fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Result<SweepOutcome> {
+fn sweep_mapped(
+    directory: &Directory,
+    id: &SegmentId,
+    mode: SweepMode,
+    liveness: &Liveness,
+) -> Result<SweepOutcome> {
     let Some(file) = sys::SegmentFile::open_own(directory, id)? else {
         return Ok(SweepOutcome::STAYS);
     };
@@ -206,12 +220,12 @@ fn sweep_mapped(directory: &Directory, id: &SegmentId, mode: SweepMode) -> Resul
     let segment_bytes = mapped.header.segment_bytes();
     if let Some(layout) = mapped.header.slab_layout {
         let cost = 1 + layout.cells as usize / 4; // a cell costs less than a file
-        return Ok(match slab::sweep(&mapped, mode) {
+        return Ok(match slab::sweep(&mapped, mode, liveness) {
             (_, true) => SweepOutcome::gone(segment_bytes),
             (bytes, false) => SweepOutcome { bytes, is_gone: false, cost },
         });
     }
-    let closed = !leases.is_lock_only() && clear_dead_and_close(&leases, directory) == Closed::Last;
+    let closed = !leases.is_lock_only() && clear_dead_and_close(&leases, liveness) == Closed::Last;
     let dead = closed || leases.is_dead(); // by a process that died before it unlinked it
     match dead && mapped.discard() {
         true => Ok(SweepOutcome::gone(segment_bytes)),
@@ -239,6 +253,16 @@ pub(crate) fn at_first_use() {
         // A directory that cannot be read is reported by the operation that follows.
         let _ = sweep_directory(&Directory::current(), SweepMode::DeadOnly);
     }
+}
+
+/// Does the same at a first use that makes an array. The process registers first, so that it looks
+/// for its registry once.
+pub(crate) fn at_first_create() {
+    if !WAS_USED.load(Ordering::Relaxed) {
+        // Without a registry the arrays are held by locks alone.
+        let _ = sys::process_owner(&Directory::current());
+    }
+    at_first_use();
 }
 
 /// The operation that a check comes before or after. Its number limits how often: the time between
@@ -283,7 +307,7 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     }
     sys::refresh_user();
     let began = sys::thread_ns();
-    let found = sys::find_dead(directory);
+    let found = sys::find_dead(directory, &Liveness::of(directory));
     if found.was_deleted {
         sys::warn_of_removed_files(directory);
     }

@@ -6,11 +6,14 @@
 mod exchange;
 mod support;
 
-use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::io::{IoSlice, Read, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::Duration;
 
 use exchange::{ALONE, bytes, is_empty, mark, marked, receive, send, take};
+use rustix::fs::{MemfdFlags, memfd_create};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 use shmarray::{Error, Pipe, Received, Sent};
 use support::scenario;
 
@@ -194,6 +197,63 @@ fn a_packet_that_is_no_message_is_refused_with_a_reason() {
         }
         send(&here, &[&marked(3, 3)]);
         assert_eq!(mark(&take(&receive(&there), 0)), 3);
+    });
+}
+
+/// Sends a packet that says that the last of its fds is the file with its body.
+fn send_with_file(socket: BorrowedFd<'_>, file: BorrowedFd<'_>) {
+    let packet = [&b"shmm"[..], &[1, 0, 0, 1 << 7], &[0; 8]].concat();
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    let fds = [file];
+    assert!(control.push(SendAncillaryMessage::ScmRights(&fds)));
+    let sent = sendmsg(socket, &[IoSlice::new(&packet)], &mut control, SendFlags::empty());
+    assert_eq!(sent.unwrap(), packet.len());
+}
+
+#[test]
+fn a_body_in_a_file_is_taken_if_its_sender_has_written_all_of_it() {
+    scenario("a_body_in_a_file_is_taken_if_its_sender_has_written_all_of_it", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let file = memfd_create("body", MemfdFlags::CLOEXEC).map(std::fs::File::from).unwrap();
+        (&file).write_all(&[5; 100_000]).unwrap();
+        send_with_file(here.as_fd(), file.as_fd());
+        assert!(receive(&there).payload() == [5; 100_000]);
+
+        file.set_len(1 << 30).unwrap(); // holes, which cost nothing
+        send_with_file(here.as_fd(), file.as_fd());
+        let refused = there.receive(None).unwrap_err().to_string();
+        assert!(refused.contains("holes"), "{refused}");
+
+        let (waits_for_ever, _other) = std::io::pipe().unwrap();
+        for no_memory in [waits_for_ever.as_fd(), std::fs::File::open("/dev/zero").unwrap().as_fd()]
+        {
+            send_with_file(here.as_fd(), no_memory);
+            assert!(there.receive(None).is_err());
+        }
+        send(&here, &[&marked(3, 3)]);
+        assert_eq!(mark(&take(&receive(&there), 0)), 3);
+    });
+}
+
+#[test]
+fn an_empty_packet_is_no_end() {
+    scenario("an_empty_packet_is_no_end", || {
+        let (here, there) = Pipe::pair().unwrap();
+        let send_nothing = || {
+            assert_eq!(rustix::net::send(&here, &[], SendFlags::empty()).unwrap(), 0);
+        };
+        send_nothing();
+        let refused = there.receive(None).unwrap_err().to_string();
+        assert!(refused.contains("empty"), "{refused}");
+
+        // The other end is closed, and more can be received.
+        send_nothing();
+        assert_eq!(here.send(b"last", &[], None).unwrap(), Sent::Sent);
+        drop(here);
+        assert!(there.receive(None).is_err());
+        assert_eq!(receive(&there).payload(), b"last");
+        assert!(matches!(there.receive(None).unwrap(), Received::Closed));
     });
 }
 

@@ -30,7 +30,7 @@ pub(super) unsafe fn segment(
     let _operation = Operation::begin();
     let directory = Directory::current();
     sys::is_usable(&directory)?;
-    sweep::at_first_use();
+    sweep::at_first_create();
     let must_check = sweep::check_before_reuse(&directory);
     if !options.needs_own_segment()
         && let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)?
@@ -51,7 +51,7 @@ pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Ar
     process::begin()?;
     let (_operation, directory) = (Operation::begin(), Directory::current());
     sys::is_usable(&directory)?;
-    sweep::at_first_use();
+    sweep::at_first_create();
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
     // elements.
     unsafe { of_its_own(&directory, header, options, &Fill::Zeros) }

@@ -8,7 +8,7 @@ use crate::sys::Liveness;
 
 /// Gives back or completes what the ends of dead processes have.
 pub(super) fn recover(channel: &Opened) {
-    let Some(liveness) = Liveness::open(channel.segment.directory()) else { return };
+    let liveness = Liveness::of(channel.segment.directory());
     let is_dead = |end: u32| {
         let entry = channel.words.entry(end);
         let word = entry.owner.load(Acquire);

@@ -83,14 +83,13 @@ impl ChannelStats {
             }
             newest_ns = newest_ns.max(SlotHead::of(|index| head[index]).time_ns);
         }
-        let liveness = Liveness::open(&directory);
+        let liveness = Liveness::of(&directory);
         let is_broadcast = layout.mode == ChannelMode::Broadcast;
         let ends = reader.ends()?;
         let ends = ends.iter().filter(|words| {
-            let is_dead = |liveness: &Liveness| liveness.is_dead_owner(words[0] >> 1, words[1]);
             words[0] & HELD != 0
                 && words[2] & CLOSED == 0
-                && !liveness.as_ref().is_some_and(is_dead)
+                && !liveness.is_dead_owner(words[0] >> 1, words[1])
         });
         let ends = ends.map(|words| {
             let (sends, receives) = (words[2] & SENDS != 0, words[2] & RECEIVES != 0);

@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::Leases;
 use crate::name::SegmentId;
-use crate::sys::{self, Access, Directory, Lookup};
+use crate::sys::{self, Access, Directory, Liveness, Lookup};
 
 /// A file, mapped once for each access, however many arrays lie in it.
 pub(crate) struct Mapped {
@@ -80,7 +80,9 @@ struct LastLockOnly {
 impl Drop for LastLockOnly {
     fn drop(&mut self) {
         if *self.was_lock_only.get_mut() {
-            let _ = sys::reclaim(&self.directory, &self.id); // nobody to tell; a sweep will do it
+            let liveness = Liveness::of(&self.directory);
+            // There is nobody to tell of an error; a sweep will do it.
+            let _ = sys::reclaim(&self.directory, &self.id, &liveness);
         }
     }
 }

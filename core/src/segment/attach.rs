@@ -148,7 +148,7 @@ pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u6
         return Ok(());
     };
     let leases = leases_of(&mapped, text.cell, &text.to_string())?;
-    release_ticket(&mapped, &leases, ticket);
+    release_ticket(&mapped, text.cell, &leases, ticket);
     drop(end_if_unheld(&mapped, text.cell, &leases));
     Ok(())
 }

@@ -257,7 +257,7 @@ impl Segment {
             return; // the ticket is its parent's
         }
         let _operation = Operation::begin();
-        release_ticket(&self.mapped, &self.leases(), ticket);
+        release_ticket(&self.mapped, self.cell, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link. `false` when such a ticket exists already.
@@ -268,7 +268,7 @@ impl Segment {
             return Ok(true);
         }
         hold_lock_only(&leases, &self.mapped);
-        sys::link_ticket(self.directory(), &self.mapped.header.id, ticket.id, ticket.info)
+        sys::link_ticket(self.directory(), &self.text(), ticket.id, ticket.info)
     }
 
     /// Whether its file holds no other array.

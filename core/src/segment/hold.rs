@@ -2,8 +2,9 @@
 
 use crate::lease::{Closed, EntryIndex, Leases};
 use crate::mapping::Mapped;
+use crate::name::SegmentText;
 use crate::slab::{self, Slab};
-use crate::sys::{self, Directory, Liveness, Owner};
+use crate::sys::{self, Liveness, Owner};
 
 /// How a process holds a segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,7 +24,7 @@ pub(super) fn enter(leases: &Leases, mapped: &Mapped, cell: Option<u32>) -> Opti
     let directory = mapped.directory();
     let take_entry = |me: Owner| {
         leases.take_entry(me.id, me.info).or_else(|| {
-            clear_dead(leases, directory);
+            clear_dead(leases, &Liveness::of(directory));
             leases.take_entry(me.id, me.info)
         })
     };
@@ -48,15 +49,13 @@ pub(super) fn hold_lock_only(leases: &Leases, mapped: &Mapped) {
     mapped.leases().set_lock_only();
 }
 
-fn clear_dead(leases: &Leases, directory: &Directory) {
-    if let Some(liveness) = Liveness::open(directory) {
-        leases.clear_dead_entries(|owner, info| liveness.is_dead_owner(owner, info));
-    }
+fn clear_dead(leases: &Leases, liveness: &Liveness) {
+    leases.clear_dead_entries(|owner, info| liveness.is_dead_owner(owner, info));
 }
 
 /// Clears the entries of dead processes, and closes.
-pub(crate) fn clear_dead_and_close(leases: &Leases, directory: &Directory) -> Closed {
-    clear_dead(leases, directory);
+pub(crate) fn clear_dead_and_close(leases: &Leases, liveness: &Liveness) -> Closed {
+    clear_dead(leases, liveness);
     leases.close()
 }
 
@@ -66,7 +65,7 @@ pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases)
     let me = || sys::process_owner(mapped.directory()).map_or(0, |me| me.id);
     let closed = match leases.close() {
         Closed::Held if !leases.is_lock_only() && leases.is_held_by_others(me()) => {
-            clear_dead_and_close(leases, mapped.directory())
+            clear_dead_and_close(leases, &Liveness::of(mapped.directory()))
         }
         closed => closed,
     };
@@ -80,8 +79,9 @@ pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases)
 }
 
 /// Gives back a message's ticket: its entry, or its link.
-pub(super) fn release_ticket(mapped: &Mapped, leases: &Leases, ticket: u64) {
+pub(super) fn release_ticket(mapped: &Mapped, cell: Option<u32>, leases: &Leases, ticket: u64) {
     if !leases.release_ticket(ticket) && leases.is_lock_only() {
-        sys::unlink_ticket(mapped.directory(), &mapped.header.id, ticket);
+        let of = SegmentText { id: mapped.header.id, cell };
+        sys::unlink_ticket(mapped.directory(), &of, ticket);
     }
 }

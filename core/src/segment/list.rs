@@ -9,7 +9,7 @@ use crate::error::{ErrorKind, Result};
 use crate::format::{EntryCopy, Header, SlabLayout, described_cell};
 use crate::mapping::read_header;
 use crate::name::{SegmentId, SegmentText};
-use crate::sys::{self, Access, Directory, Liveness, Lookup};
+use crate::sys::{self, Access, Directory, Liveness, Lookup, TicketLink};
 
 /// The use of a part of shared memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -81,9 +81,13 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let (liveness, mut all) = (Liveness::open(&directory), Vec::new());
+    let (liveness, links) = (Liveness::for_sweep(&directory), directory.ticket_links());
+    let mut all = Vec::new();
     for id in &ids {
-        match describe(&directory, id, liveness.as_ref()) {
+        let first = links.partition_point(|link| link.segment < *id);
+        let links = &links[first..];
+        let links = &links[..links.partition_point(|link| link.segment == *id)];
+        match describe(&directory, id, &liveness, links) {
             Ok(infos) => {
                 sys::reserve_for(LIST, &mut all, infos.len())?;
                 all.extend(infos);
@@ -107,7 +111,10 @@ const LIST: &str = "the list of segments";
 pub fn is_family_alive(handle: &str) -> Result<bool> {
     sys::refuse_orphan()?;
     let (directory, handle) = (Directory::current(), Descriptor::parse(handle)?);
-    let Some(liveness) = Liveness::open(&directory) else { return Ok(false) };
+    let liveness = Liveness::of(&directory);
+    if !liveness.has_registry() {
+        return Ok(false); // this process registers below, and so makes one
+    }
     let known = handle.ticket.zip(sys::process_owner(&directory));
     Ok(known.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
 }
@@ -120,35 +127,66 @@ struct Copied<'a> {
     allocated_bytes: u64,
     /// Whether any process has it mapped. If none has, no entry of a process counts.
     is_mapped: bool,
-    liveness: Option<&'a Liveness>,
+    links: MessageLinks,
+    liveness: &'a Liveness,
+}
+
+/// The links that hold a file for messages which can still be received.
+struct MessageLinks {
+    count: u64,
+    /// The cells that they are for. A link that an older version made names none.
+    cells: Vec<u32>,
+}
+
+impl MessageLinks {
+    /// Counts the links of a file, of which the kernel says how many there are and the names whose
+    /// they are. `named` has those with the name of a link to this segment.
+    fn of(
+        file: &sys::SegmentFile,
+        header: &Header,
+        named: &[TicketLink],
+        liveness: &Liveness,
+    ) -> Self {
+        let (links, inode) = file.ticket_links(header);
+        let is_dead = |link: &TicketLink| liveness.is_dead_owner(link.ticket, link.info);
+        let here = named.iter().copied().filter(|link| links > 0 && link.inode == inode);
+        let (dead, alive): (Vec<TicketLink>, Vec<TicketLink>) = here.partition(is_dead);
+        let cells = alive.iter().filter_map(|link| link.cell).collect();
+        Self { count: links.saturating_sub(dead.len() as u64), cells }
+    }
+
+    fn of_cell(&self, cell: u32) -> u64 {
+        self.cells.iter().filter(|of| **of == cell).count() as u64
+    }
 }
 
 fn describe(
     directory: &Directory,
     id: &SegmentId,
-    liveness: Option<&Liveness>,
+    liveness: &Liveness,
+    links: &[TicketLink],
 ) -> Result<Vec<SegmentInfo>> {
     let file = sys::SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadOnly)?;
     let header = read_header(Lookup::Id(id), &file)?;
     let bytes = file.read_front(header.header_bytes)?;
     let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
-    let copied = Copied { header, bytes, allocated_bytes, is_mapped, liveness };
+    let links = MessageLinks::of(&file, &header, links, liveness);
+    let copied = Copied { header, bytes, allocated_bytes, is_mapped, links, liveness };
     match copied.header.slab_layout {
         Some(layout) => copied.cells(layout),
-        None => Ok(vec![copied.whole(file.links())]),
+        None => Ok(vec![copied.whole()]),
     }
 }
 
 impl Copied<'_> {
-    fn whole(&self, links: u64) -> SegmentInfo {
+    fn whole(&self) -> SegmentInfo {
         let header = &self.header;
         let entries: Vec<_> = header.entries(&self.bytes).collect();
         let name = header.name.as_ref().map(ToString::to_string);
-        let linked = links.saturating_sub(1 + u64::from(name.is_some()));
         let persists = header.flags(&self.bytes) & PERSIST != 0;
         let array = (header.dtype.clone(), header.layout.shape.clone());
         let info = self.info(None, self.allocated_bytes, array, &entries);
-        let tickets = info.tickets + linked;
+        let tickets = info.tickets + self.links.count;
         let is_lock_only = self.is_mapped && header.is_lock_only(&self.bytes);
         let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_lock_only;
         let kind = match is_held {
@@ -179,10 +217,17 @@ impl Copied<'_> {
         let head = self.bytes.get(start..start + layout.head_bytes as usize)?;
         let entries = Header::entries_of_live_cell(head)?;
         let info = self.info(Some(cell), layout.cell_bytes, described_cell(head)?, &entries);
-        let is_lock_only = self.is_mapped && Header::is_cell_lock_only(head);
-        let is_held = !info.holders.is_empty() || info.tickets > 0 || is_lock_only;
+        let linked = match layout.cells {
+            1 => self.links.count,
+            _ => self.links.of_cell(cell),
+        };
+        let tickets = info.tickets + linked;
+        // It waits for the last mapping of its slab, and for the last message that has a link.
+        let is_slab_held = self.is_mapped || self.links.count > 0;
+        let is_lock_only = is_slab_held && Header::is_cell_lock_only(head);
+        let is_held = !info.holders.is_empty() || tickets > 0 || is_lock_only;
         let kind = if is_held { SegmentKind::Array } else { SegmentKind::Remains };
-        Some(SegmentInfo { kind, ..info })
+        Some(SegmentInfo { kind, tickets, ..info })
     }
 
     /// Returns the memory of a slab that no array has: its header and its free cells. Dead
@@ -191,7 +236,8 @@ impl Copied<'_> {
     fn rest(&self, bytes: u64) -> SegmentInfo {
         let all: Vec<_> = self.header.entries(&self.bytes).collect();
         let own: Vec<_> = self.header.own_entries(&self.bytes).collect();
-        let is_anybodys = self.pids(&all).next().is_some() || self.tickets(&all) > 0;
+        let is_anybodys =
+            self.pids(&all).next().is_some() || self.tickets(&all) > 0 || self.links.count > 0;
         let kind = if is_anybodys { SegmentKind::Pool } else { SegmentKind::Remains };
         SegmentInfo {
             kind,
@@ -222,10 +268,8 @@ impl Copied<'_> {
     }
 
     fn holding<'a>(&'a self, entries: &'a [EntryCopy]) -> impl Iterator<Item = &'a EntryCopy> {
-        let is_dead_owner = |entry: &EntryCopy| {
-            self.liveness
-                .is_some_and(|liveness| liveness.is_dead_owner(entry.owner, entry.owner_info))
-        };
+        let is_dead_owner =
+            |entry: &EntryCopy| self.liveness.is_dead_owner(entry.owner, entry.owner_info);
         entries.iter().filter(move |entry| entry.held && !is_dead_owner(entry))
     }
 

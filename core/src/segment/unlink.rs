@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::format::Header;
 use crate::lease::Closed;
 use crate::mapping::{Mapped, read_header};
-use crate::sys::{self, Directory, Lookup};
+use crate::sys::{self, Directory, Liveness, Lookup};
 
 /// Removes a name. The array itself goes with its last holder.
 ///
@@ -27,12 +27,13 @@ pub fn unlink(name: &str) -> Result<()> {
     })?;
     let Some(mapped) = persistent else { return Ok(()) }; // not a segment: its name was all
     drop(file);
-    if clear_dead_and_close(&mapped.leases(), &directory) == Closed::Last {
+    let liveness = Liveness::of(&directory);
+    if clear_dead_and_close(&mapped.leases(), &liveness) == Closed::Last {
         sys::discard(&directory, &mapped.header.id, None)?;
     }
     let id = mapped.header.id;
     drop(mapped);
-    sys::reclaim(&directory, &id).map(drop)
+    sys::reclaim(&directory, &id, &liveness).map(drop)
 }
 
 /// Clears PERSIST. This comes before the name is removed, so that a crash in between leaves no

@@ -3,7 +3,7 @@
 use crate::control::{DECOMMITTED, Ordering};
 use crate::lease::Leases;
 use crate::mapping::Mapped;
-use crate::sys;
+use crate::sys::{self, Liveness};
 
 /// The extent of a sweep.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,9 +70,8 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
 
 /// Frees what dead processes had in a slab. Returns whether one of them died between setting
 /// DECOMMITTED and releasing the memory ([`Leases::recover`]).
-pub(super) fn recover_all(mapped: &Mapped) -> bool {
+pub(super) fn recover_all(mapped: &Mapped, liveness: &Liveness) -> bool {
     let whole = mapped.leases();
-    let Some(liveness) = sys::Liveness::open(mapped.directory()) else { return false };
     let is_dead = |owner, info| liveness.is_dead_owner(owner, info);
     let mut is_flagged_in_vain = false;
     whole.clear_dead_entries(is_dead);
@@ -89,7 +88,8 @@ pub(super) fn recover_all(mapped: &Mapped) -> bool {
 pub(super) fn end_slab(mapped: &Mapped) {
     let is_touched = || mapped.leases().cells().any(|cell| cell.is_retired());
     if is_touched() {
-        recover_all(mapped); // some of those processes may have ended by now
+        // Some of those processes may have ended by now.
+        recover_all(mapped, &Liveness::of(mapped.directory()));
     }
     if !is_touched() {
         let data = (mapped.header.header_bytes, mapped.part(None).1);

@@ -8,7 +8,7 @@ use super::reclaim::{Decommit, SweepMode, decommit, end_slab, recover_all};
 use crate::control::Ordering;
 use crate::lease::{Closed, Leases};
 use crate::mapping::Mapped;
-use crate::sys::{self, Directory};
+use crate::sys::{self, Directory, Liveness};
 
 /// The most free cells that keep their memory in a slab that is not pooled.
 const MAX_WARM_CELLS: i64 = 16;
@@ -86,10 +86,10 @@ pub(super) fn forget_removed(directory: &Directory) -> bool {
 
 /// Frees what dead processes left in a slab and, as the mode says, memory of its free cells.
 /// Returns the bytes that went back, and whether the slab ended.
-pub(crate) fn sweep(mapped: &Mapped, mode: SweepMode) -> (u64, bool) {
+pub(crate) fn sweep(mapped: &Mapped, mode: SweepMode, liveness: &Liveness) -> (u64, bool) {
     let whole = mapped.leases();
     let counted_before = whole.control.used().load(Ordering::Relaxed);
-    let is_flagged_in_vain = recover_all(mapped);
+    let is_flagged_in_vain = recover_all(mapped, liveness);
     let used = whole.cells().filter(Leases::is_used).count();
     // Stored only if no process has counted meanwhile: the process that frees the last cell must
     // see that it is the last.

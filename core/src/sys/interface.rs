@@ -39,6 +39,38 @@ pub(crate) enum Lookup<'a> {
     Name(&'a ArrayName),
 }
 
+/// A link that holds a segment for a message, as its name says.
+#[derive(Debug, Clone, Copy)]
+#[cfg_attr(
+    not(all(target_os = "linux", not(shmarray_portable), not(miri))),
+    allow(dead_code, reason = "only the Linux backend has such links")
+)]
+pub(crate) struct TicketLink {
+    pub(crate) segment: SegmentId,
+    /// The cell whose array the message has. Absent in the name that an older version gave.
+    pub(crate) cell: Option<u32>,
+    pub(crate) ticket: u64,
+    /// The owner info of the ticket, of which the name has only the cookie.
+    pub(crate) info: u64,
+    /// The inode that the link leads to: any user can give a file of its own such a name.
+    pub(crate) inode: u64,
+}
+
+/// The files of this user in a directory, as their names say.
+#[derive(Debug, Default)]
+#[cfg_attr(
+    not(all(target_os = "linux", not(shmarray_portable), not(miri))),
+    allow(dead_code, reason = "only the Linux backend has names and links to sweep")
+)]
+pub(crate) struct OwnFiles {
+    /// Segments, finished or not. One that is being made may be here twice.
+    pub(crate) ids: Vec<SegmentId>,
+    pub(crate) names: Vec<ArrayName>,
+    pub(crate) tickets: Vec<TicketLink>,
+    /// The number of names that were read, other users' and other programs' among them.
+    pub(crate) names_read: usize,
+}
+
 impl std::fmt::Display for Lookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

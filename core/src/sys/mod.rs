@@ -5,7 +5,8 @@
 //! | item | does |
 //! |---|---|
 //! | `Directory::current`, `path` | the directory that segments live in |
-//! | `segment_ids`, `total_bytes`, `free_bytes` | what exists; the capacity; the free bytes |
+//! | `segment_ids`, `own_files`, `ticket_links` | what exists: of any user, of this one; links |
+//! | `total_bytes`, `free_bytes` | the capacity; the free bytes |
 //! | `is_usable` | whether the directory was tried; fails if it lacks what this library needs |
 //! | `page_bytes` | the unit of memory protection |
 //! | `CAN_PERSIST` | whether a segment can stay without holders |
@@ -24,7 +25,7 @@
 //! | `drop_written_pages` | drops this process's copies of pages in a copy-on-write mapping |
 //! | `discard` | unlinks a segment that the caller made DEAD |
 //! | `process_owner` | this process as the owner of its leases; `None` without leases |
-//! | `Liveness::open`, `is_dead_owner` | which owners of entries are dead |
+//! | `Liveness::of`, `for_sweep`, `is_dead_owner` | which owners of entries are dead |
 //! | `family_message` | a ticket for a message that is sent out of band |
 //! | `is_message`, `family_of` | whether an owner is a message; a ticket's family |
 //! | `link_ticket`, `unlink_ticket`, `sweep_tickets` | tickets that found no entry in a table |
@@ -32,7 +33,7 @@
 //! | `reclaim`, `sweep_names` | gives a segment back if it has no holder; returns the bytes |
 //! | `find_dead`, `Dead::remove_from_list` | processes that died and may have left segments behind |
 //! | `is_found`, `is_findable` | whether an id leads to a file; to a file of this user |
-//! | `SegmentFile::links` | the number of a file's links |
+//! | `SegmentFile::ticket_links` | the number of links that hold a file for messages; its inode |
 //! | `SegmentFile::is_another_than` | whether an id leads to another file |
 //! | `is_absent_or_foreign` | whether an error says that a file is gone or not this user's |
 //! | `Directory::last_check` | when this process last searched for dead processes |
@@ -82,7 +83,7 @@ pub(crate) use memory::{Mutex, MutexGuard};
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;
-pub(crate) use interface::Lookup;
+pub(crate) use interface::{Lookup, TicketLink};
 pub(crate) use shortage::{check_headroom, on_shortage, or_after_relief_of, reserve_for, room_for};
 
 pub(crate) use backend::{

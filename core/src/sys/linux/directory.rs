@@ -7,7 +7,7 @@
 //! | `shmarray-new-<id>` | an unfinished segment, if the file system has no unnamed files |
 //! | `shmarray-registry-<uid>` | locks, and the process list (`registry`) |
 //! | `shmarray-registry-<uid>-<random>` | the same, where another user has the plain name |
-//! | `shmarray-ticket-<id>-<ticket>-<cookie>` | a ticket that found no entry (`links`) |
+//! | `shmarray-ticket-<id>-<ticket>-<cookie>[-<cell>]` | a ticket that found no entry (`links`) |
 //!
 //! In the registry the bytes from 2^62 on stand for names. A process that removes a name locks its
 //! byte first, so that no process can put a new array there between the check and the unlink.
@@ -59,6 +59,7 @@ struct State {
     last_check: LastCheck,
     /// Whether a trial found that the directory serves (`trial`).
     is_tried: AtomicBool,
+    last_look: LastCheck,
 }
 
 const UNKNOWN: u8 = 0;
@@ -109,6 +110,7 @@ impl Directory {
             huge_by_advice: AtomicU8::new(UNKNOWN),
             last_check: LastCheck::default(),
             is_tried: AtomicBool::new(false),
+            last_look: LastCheck::default(),
         }))
     }
 
@@ -126,6 +128,11 @@ impl Directory {
 
     pub(super) fn set_tried(&self) {
         self.0.is_tried.store(true, Ordering::Relaxed);
+    }
+
+    /// This thread's last search of the directory for further registries.
+    pub(super) fn last_look(&self) -> &LastCheck {
+        &self.0.last_look
     }
 
     /// The unit of memory protection of files in this directory; in a hugetlbfs a huge page.
@@ -274,10 +281,16 @@ pub(super) fn user() -> u32 {
     unsafe { libc::geteuid() }
 }
 
-/// Whether a file is this user's. In a user namespace that has no number for this user, all users
-/// without a number share one, so no file counts as this user's.
+/// Returns the user whose files are this process's own. In a user namespace that has no number for
+/// this user, all users without a number share one, so no file counts as this user's.
+pub(super) fn own_user() -> Option<u32> {
+    let user = user();
+    (user != NOBODY || !is_unknown(NOBODY)).then_some(user)
+}
+
+/// Whether a file is this user's.
 pub(super) fn is_own(facts: &fs::Metadata) -> bool {
-    facts.uid() == user() && !(user() == NOBODY && is_unknown(NOBODY))
+    facts.uid() == user() && own_user().is_some()
 }
 
 /// The number that the kernel gives users whom a namespace does not map (`kernel.overflowuid`).

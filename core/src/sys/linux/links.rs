@@ -1,25 +1,29 @@
 //! Tickets as links to the segment's file, for messages that find no entry.
 //!
-//! `shmarray-ticket-ID-TICKET-COOKIE` is one more link to segment ID. While there is one, the
-//! segment is not given back; the kernel counts the links. Such a segment is LOCK_ONLY. If no
-//! process can receive the message any more, a sweep removes its link as it would an entry. COOKIE,
-//! six hexadecimal digits, says which registry to ask.
+//! `shmarray-ticket-ID-TICKET-COOKIE`, with `-CELL` behind it for an array in a cell, is one more
+//! link to segment ID. Such a segment is LOCK_ONLY. While the file has more links than its own
+//! names, a message holds it: the kernel counts them, so nobody lists the directory for that, and a
+//! file of another user that only has such a name counts for nothing. The names are for a sweep,
+//! which removes the links of messages that no process can receive any more, and for people.
+//! COOKIE, six hexadecimal digits, says which registry to ask.
 
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
+use std::os::unix::fs::MetadataExt;
+use std::path::PathBuf;
 
 use super::directory::Directory;
 use super::registry::{Liveness, process_owner};
 use crate::error::{Error, Result};
-use crate::name::SegmentId;
+use crate::name::SegmentText;
+use crate::sys::interface::OwnFiles;
 
 const TICKET_PREFIX: &str = "shmarray-ticket-";
 
-impl Directory {
-    fn ticket_path(&self, id: &SegmentId, ticket: u64, cookie: u64) -> std::path::PathBuf {
-        self.path().join(format!("{TICKET_PREFIX}{id}-{ticket}-{cookie:06x}"))
-    }
+/// Returns the path of a ticket's link.
+fn ticket_path(directory: &Directory, of: &SegmentText, ticket: u64, cookie: u64) -> PathBuf {
+    let cell = of.cell.map(|cell| format!("-{cell}")).unwrap_or_default();
+    directory.path().join(format!("{TICKET_PREFIX}{}-{ticket}-{cookie:06x}{cell}", of.id))
 }
 
 /// Holds a segment by a link; the caller holds the segment by its lock meanwhile. Returns `false`
@@ -31,58 +35,42 @@ impl Directory {
 /// [Linux]: https://man7.org/linux/man-pages/man2/link.2.html
 pub(crate) fn link_ticket(
     directory: &Directory,
-    id: &SegmentId,
+    of: &SegmentText,
     ticket: u64,
     info: u64,
 ) -> Result<bool> {
-    let path = directory.ticket_path(id, ticket, info >> 40);
-    match fs::hard_link(directory.segment_path(id), &path) {
+    let path = ticket_path(directory, of, ticket, info >> 40);
+    match fs::hard_link(directory.segment_path(&of.id), &path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
         linked => linked.map(|()| true).map_err(|error| Error::os("link", path, error)),
     }
 }
 
 /// Removes a ticket's link. Returns `false` if there was none.
-pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
+pub(crate) fn unlink_ticket(directory: &Directory, of: &SegmentText, ticket: u64) -> bool {
     let cookie = process_owner(directory).map_or(0, |own| own.info >> 40);
-    if fs::remove_file(directory.ticket_path(id, ticket, cookie)).is_ok() {
+    if fs::remove_file(ticket_path(directory, of, ticket, cookie)).is_ok() {
         return true;
     }
-    // Its sender may have been in another registry.
-    let start = format!("{TICKET_PREFIX}{id}-{ticket}-");
-    let removed = directory.visit_names(|name| match name.starts_with(&start) {
-        true => ControlFlow::Break(fs::remove_file(directory.path().join(name)).is_ok()),
-        false => ControlFlow::Continue(()),
+    // Its sender may have been in another registry, unless the file has no link but its id.
+    let has_links = fs::symlink_metadata(directory.segment_path(&of.id));
+    if has_links.is_ok_and(|facts| facts.nlink() <= 1) {
+        return false;
+    }
+    let start = format!("{TICKET_PREFIX}{}-{ticket}-", of.id);
+    let mut was_removed = false;
+    let read = directory.for_each_name(&start, |entry| {
+        was_removed |= fs::remove_file(directory.path().join(entry.name)).is_ok();
+        Ok(())
     });
-    removed.is_ok_and(|removed| removed.unwrap_or(false))
-}
-
-/// Whether a message may hold a segment by a link: also `true` when the directory cannot be read.
-/// This reads the whole directory, so callers check the count of the file's links first.
-pub(super) fn has_tickets(directory: &Directory, id: &SegmentId) -> bool {
-    let start = format!("{TICKET_PREFIX}{id}-");
-    let found = directory.visit_names(|name| match name.starts_with(&start) {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
-    });
-    !found.is_ok_and(|found| found.is_none())
+    read.is_ok() && was_removed
 }
 
 /// Removes the links of messages that nobody can receive any more.
-pub(crate) fn sweep_tickets(directory: &Directory, liveness: &Liveness) {
-    let is_dead = |(ticket, cookie)| liveness.is_dead_owner(ticket, cookie << 40);
-    // A directory that cannot be read any more is left to a later sweep.
-    let _ = directory.visit_names(|name| {
-        if parse(name).is_some_and(is_dead) {
-            // Received meanwhile, or another user's.
-            let _ = fs::remove_file(directory.path().join(name));
-        }
-        ControlFlow::<()>::Continue(())
-    });
-}
-
-/// Returns the ticket and the cookie in a link's name.
-fn parse(name: &str) -> Option<(u64, u64)> {
-    let mut parts = name.strip_prefix(TICKET_PREFIX)?.split('-').skip(1);
-    Some((parts.next()?.parse().ok()?, u64::from_str_radix(parts.next()?, 16).ok()?))
+pub(crate) fn sweep_tickets(directory: &Directory, files: &OwnFiles, liveness: &Liveness) {
+    for link in files.tickets.iter().filter(|link| liveness.is_dead_owner(link.ticket, link.info)) {
+        let of = SegmentText { id: link.segment, cell: link.cell };
+        // Received meanwhile, perhaps.
+        let _ = fs::remove_file(ticket_path(directory, &of, link.ticket, link.info >> 40));
+    }
 }

@@ -8,6 +8,8 @@ use std::io::{self, Write};
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use rustix::fs::fcntl_get_seals;
+
 use super::limits::file_limit;
 use crate::sys::shortage::zeros;
 
@@ -39,9 +41,24 @@ pub(crate) fn memory_file(pieces: &[&[u8]]) -> io::Result<OwnedFd> {
 
 /// Returns everything that another process wrote to a memory file. The file is read and not mapped,
 /// because any process that has it may truncate it.
+///
+/// The other process may be no friend. So a file of another kind is refused, whose reads could wait
+/// for ever, and a file with holes, which could cost this process memory that it has not cost its
+/// sender.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/F_GET_SEALS.2const.html
 pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
     let file = File::from(file);
-    let size = usize::try_from(file.metadata()?.size()).map_err(io::Error::other)?;
+    fcntl_get_seals(&file)?; // an error for all other files
+    let facts = file.metadata()?;
+    if facts.blocks().saturating_mul(512) < facts.size() {
+        let holes = "a memory file with holes, which no message has";
+        return Err(io::Error::new(io::ErrorKind::InvalidData, holes));
+    }
+    let size = usize::try_from(facts.size()).map_err(io::Error::other)?;
     let mut bytes = zeros(size)?;
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)

@@ -41,7 +41,7 @@ mod directory;
 mod open;
 mod map;
 mod trial;
-mod listing;
+mod names;
 mod registry;
 mod name_lock;
 mod links;

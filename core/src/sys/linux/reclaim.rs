@@ -12,13 +12,11 @@
 
 use std::fs;
 use std::io;
-use std::ops::ControlFlow;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use super::directory::{Directory, NAME_PREFIX, is_own};
+use super::directory::{Directory, is_own};
 use super::fd::Fd;
-use super::links;
 use super::lock::{self, Patience};
 use super::map::Page;
 use super::mmap;
@@ -30,7 +28,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::format::{Header, PAGE_BYTES};
 use crate::lease::{Closed, Leases};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::interface::Access;
+use crate::sys::interface::{Access, OwnFiles};
 use crate::sys::shortage::zeros;
 
 /// An open file of this user with a valid header that no process maps.
@@ -41,14 +39,18 @@ struct UnmappedSegment {
 }
 
 /// Gives a segment back if it has no holder and does not persist. Returns its bytes.
-pub(crate) fn reclaim(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn reclaim(
+    directory: &Directory,
+    id: &SegmentId,
+    liveness: &Liveness,
+) -> Result<Option<u64>> {
     let path = directory.segment_path(id);
     if let Some(bytes) = remove_hidden(directory, id, &path) {
         // Another file of that id is listed as an entry of its own.
         return Ok(Some(bytes));
     }
     let Some(found) = find(&path)?.filter(|found| found.header.id == *id) else { return Ok(None) };
-    if !found.ends(directory)? {
+    if !found.ends(directory, liveness)? {
         return Ok(None);
     }
     match unlink_all(directory, &found, &path)? {
@@ -58,34 +60,32 @@ pub(crate) fn reclaim(directory: &Directory, id: &SegmentId) -> Result<Option<u6
 }
 
 /// Gives back the segment that a name leads to, even if its id leads nowhere any more.
-pub(super) fn reclaim_named(directory: &Directory, name: &ArrayName) -> Result<()> {
+pub(super) fn reclaim_named(
+    directory: &Directory,
+    name: &ArrayName,
+    liveness: &Liveness,
+) -> Result<()> {
     let path = directory.name_path(name);
     let Some(found) = find(&path)? else { return Ok(()) };
     let by_id = directory.segment_path(&found.header.id);
     if is_same(&by_id, &found.facts) {
-        return reclaim(directory, &found.header.id).map(drop);
+        return reclaim(directory, &found.header.id, liveness).map(drop);
     }
-    if found.ends(directory)? {
+    if found.ends(directory, liveness)? {
         unlink_if_same(directory, name, &found.facts)?;
     }
     Ok(())
 }
 
 /// Gives back segments whose only link is a name and that have no holder: no id leads to them.
-pub(crate) fn sweep_names(directory: &Directory) {
-    let sweep_name = |name: &ArrayName| {
+pub(crate) fn sweep_names(directory: &Directory, files: &OwnFiles, liveness: &Liveness) {
+    for name in &files.names {
         let facts = fs::symlink_metadata(directory.name_path(name));
         if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
             // A later sweep retries after a failure.
-            let _ = reclaim_named(directory, name);
+            let _ = reclaim_named(directory, name, liveness);
         }
-    };
-    // A directory that cannot be read any more is left to a later sweep, too.
-    let _ = directory.visit_names(|file_name| {
-        let name = file_name.strip_prefix(NAME_PREFIX).and_then(|name| name.parse().ok());
-        name.iter().for_each(sweep_name);
-        ControlFlow::<()>::Continue(())
-    });
+    }
 }
 
 /// Opens a file of this user that no process holds and whose header is valid.
@@ -118,8 +118,8 @@ impl UnmappedSegment {
     /// unlink. A segment that nobody holds and whose state is none of the valid ones, so that no
     /// process could ever attach it, has ended, too.
     #[allow(unsafe_code)]
-    fn ends(&self, directory: &Directory) -> Result<bool> {
-        let is_unheld = || lock::is_unheld(&self.file) && !self.is_under_way(directory);
+    fn ends(&self, directory: &Directory, liveness: &Liveness) -> Result<bool> {
+        let is_unheld = || lock::is_unheld(&self.file) && !self.is_under_way(directory, liveness);
         if !is_unheld() {
             return Ok(false);
         }
@@ -134,23 +134,14 @@ impl UnmappedSegment {
     }
 
     /// Whether a message holds the segment, which no process maps: by an entry, or by a link.
-    fn is_under_way(&self, directory: &Directory) -> bool {
+    fn is_under_way(&self, directory: &Directory, liveness: &Liveness) -> bool {
         let Ok(facts) = self.file.metadata() else { return true };
-        let name = self.header.name.as_ref().map(|name| directory.name_path(name));
-        let own_links = 1 + u64::from(name.is_some_and(|name| is_same(&name, &facts)));
         // A file that was truncated meanwhile is left alone.
         let Ok(front) = read_front(&self.file, self.header.header_bytes) else { return true };
-        let mut messages = self
-            .header
-            .entries(&front)
-            .filter(|entry| entry.held && is_message(entry.owner_info))
-            .peekable();
-        let liveness = messages.peek().and_then(|_| Liveness::open(directory));
-        messages.any(|entry| {
-            liveness
-                .as_ref()
-                .is_none_or(|liveness| !liveness.is_dead_owner(entry.owner, entry.owner_info))
-        }) || facts.nlink() > own_links && links::has_tickets(directory, &self.header.id)
+        let mut messages =
+            self.header.entries(&front).filter(|entry| entry.held && is_message(entry.owner_info));
+        messages.any(|entry| !liveness.is_dead_owner(entry.owner, entry.owner_info))
+            || ticket_links_of(directory, &facts, &self.header) > 0
     }
 }
 
@@ -213,6 +204,15 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
         }
         false => Ok(true),
     }
+}
+
+/// Returns how many links a file has beside its own names. Each holds it for a message: a sweep
+/// removes those of the dead before it asks.
+pub(super) fn ticket_links_of(directory: &Directory, facts: &fs::Metadata, header: &Header) -> u64 {
+    let id = directory.segment_path(&header.id);
+    let name = header.name.as_ref().map(|name| directory.name_path(name));
+    let own = name.into_iter().chain([id]).filter(|path| is_same(path, facts)).count();
+    facts.nlink().saturating_sub(own as u64)
 }
 
 /// Whether a path leads to that file.

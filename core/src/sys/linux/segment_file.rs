@@ -13,9 +13,11 @@ use super::mmap;
 use super::name_lock::NameLock;
 use super::open::{check_owner, create_unnamed, not_opened, open_for};
 use super::pages;
-use super::reclaim::{is_one_file, is_same, read_front, reclaim_named};
+use super::reclaim::{is_one_file, is_same, read_front, reclaim_named, ticket_links_of};
+use super::registry::Liveness;
 use super::reserve::{no_space_if_full, reserve};
 use crate::error::{Error, Result};
+use crate::format::Header;
 use crate::name::{ArrayName, SegmentId};
 use crate::sys::interface::{Access, Lookup};
 use crate::sys::shortage::check_headroom;
@@ -58,12 +60,17 @@ impl SegmentFile {
     /// the moment before it was held, as it would a dead creator's.
     fn hold(&self) -> Result<bool> {
         match lock::try_shared(&self.file) {
-            Ok(()) => Ok(self.hidden.is_none() || self.links() > 0),
+            Ok(()) => Ok(self.hidden.is_none() || self.is_linked()),
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.hidden.is_some() => {
                 Ok(false)
             }
             Err(error) => Err(Error::os("fcntl(F_OFD_SETLK)", &self.path, error)),
         }
+    }
+
+    /// Whether the file has a name, as far as the kernel says.
+    fn is_linked(&self) -> bool {
+        self.file.metadata().map_or(true, |facts| facts.nlink() > 0)
     }
 
     /// Sets the new file's mode and reserves its memory.
@@ -124,9 +131,11 @@ impl SegmentFile {
         !lock::is_unheld(&self.file)
     }
 
-    /// The number of names that the file has.
-    pub(crate) fn links(&self) -> u64 {
-        self.file.metadata().map_or(1, |facts| facts.nlink())
+    /// The number of links that hold the file for messages, and the file's inode.
+    pub(crate) fn ticket_links(&self, header: &Header) -> (u64, u64) {
+        let facts = self.file.metadata();
+        facts
+            .map_or((0, 0), |facts| (ticket_links_of(&self.directory, &facts, header), facts.ino()))
     }
 
     /// Whether an id leads to another file than this one.
@@ -202,7 +211,8 @@ impl SegmentFile {
                 Err(_) if attempt == 0 => {
                     // If that segment is held or this fails, the next attempt finds the name taken
                     // and reports it.
-                    let _ = reclaim_named(&self.directory, name);
+                    let liveness = Liveness::of(&self.directory);
+                    let _ = reclaim_named(&self.directory, name, &liveness);
                 }
                 Err(_) => break,
             }

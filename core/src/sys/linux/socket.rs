@@ -10,7 +10,7 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::io::Errno;
+use rustix::io::{Errno, ioctl_fionread};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
@@ -93,7 +93,8 @@ pub(crate) struct Expected {
 }
 
 /// Reads one message in two parts, with its fds. Fails with `WouldBlock` if none has come. Returns
-/// an empty message if the other end is closed. `most_bytes` is the limit of a message.
+/// an empty message if the other end is closed ([`has_ended`] says whether it is). `most_bytes` is
+/// the limit of a message.
 ///
 /// An fd that did not fit into the fd table would be lost, and with it what it keeps alive. So
 /// `expect` first says from a message's front how many fds must fit. If they do not, this fails
@@ -144,6 +145,22 @@ pub(crate) fn receive<T>(
 
 fn failed(call: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::os(call, "", error)
+}
+
+/// Whether nothing more can be received, after `receive` returned an empty message: a process that
+/// has the other end may also send one.
+///
+/// # References
+/// - [poll(2)]
+/// - [unix(7)], SIOCINQ
+///
+/// [poll(2)]: https://man7.org/linux/man-pages/man2/poll.2.html
+/// [unix(7)]: https://man7.org/linux/man-pages/man7/unix.7.html
+pub(crate) fn has_ended(socket: BorrowedFd<'_>) -> io::Result<bool> {
+    let mut end = [PollFd::from_borrowed_fd(socket, PollFlags::RDHUP)];
+    poll(&mut end, Some(&Timespec::default()))?;
+    let is_closed = end[0].revents().intersects(PollFlags::HUP | PollFlags::RDHUP);
+    Ok(is_closed && ioctl_fionread(socket)? == 0)
 }
 
 /// Fails if this process cannot have `count` more fds now.

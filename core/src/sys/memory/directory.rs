@@ -10,8 +10,8 @@ use super::bytes::Bytes;
 use super::lock::Mutex;
 use crate::error::{Error, Result};
 use crate::format::PAGE_BYTES;
-use crate::name::{ArrayName, SegmentId};
-use crate::sys::interface::{LastCheck, Lookup};
+use crate::name::{ArrayName, SegmentId, SegmentText};
+use crate::sys::interface::{LastCheck, Lookup, OwnFiles, TicketLink};
 
 /// The bytes that the files of one directory may have together.
 const MOST_BYTES: u64 = 64 << 20;
@@ -25,7 +25,7 @@ pub(crate) struct Directory(Arc<Path>);
 pub(super) struct Links {
     pub(super) ids: BTreeMap<SegmentId, Arc<Bytes>>,
     pub(super) names: BTreeMap<String, Arc<Bytes>>,
-    tickets: BTreeSet<(SegmentId, u64)>,
+    tickets: BTreeSet<(SegmentId, Option<u32>, u64)>,
 }
 
 static LINKS: Mutex<Vec<(Arc<Path>, Links)>> = Mutex::new(Vec::new());
@@ -67,6 +67,22 @@ impl Directory {
         Ok(self.links(|links| links.ids.keys().copied().collect()))
     }
 
+    pub(crate) fn own_files(&self) -> Result<OwnFiles> {
+        Ok(OwnFiles { ids: self.segment_ids()?, ..OwnFiles::default() })
+    }
+
+    /// Returns all links of tickets, sorted by their segments.
+    pub(crate) fn ticket_links(&self) -> Vec<TicketLink> {
+        let link = |&(segment, cell, ticket): &(SegmentId, Option<u32>, u64)| TicketLink {
+            segment,
+            cell,
+            ticket,
+            info: 0,
+            inode: 0,
+        };
+        self.links(|links| links.tickets.iter().map(link).collect())
+    }
+
     /// Reads or changes the links while no other thread does.
     pub(super) fn links<T>(&self, change: impl FnOnce(&mut Links) -> T) -> T {
         let mut all = LINKS.lock();
@@ -94,19 +110,12 @@ impl Links {
         self.ids.values().map(|bytes| bytes.count()).sum()
     }
 
-    /// The number of links to a file.
-    pub(super) fn count(&self, bytes: &Arc<Bytes>) -> u64 {
-        let ids = self.ids.iter().filter(|(_, link)| Arc::ptr_eq(link, bytes));
-        let of_ids = ids.map(|(id, _)| 1 + self.tickets_of(id)).sum::<usize>();
-        (of_ids + self.names_of(bytes)) as u64
-    }
-
     fn names_of(&self, bytes: &Arc<Bytes>) -> usize {
         self.names.values().filter(|link| Arc::ptr_eq(link, bytes)).count()
     }
 
-    fn tickets_of(&self, id: &SegmentId) -> usize {
-        self.tickets.range((*id, 0)..=(*id, u64::MAX)).count()
+    pub(super) fn tickets_of(&self, id: &SegmentId) -> usize {
+        self.tickets.range((*id, None, 0)..=(*id, Some(u32::MAX), u64::MAX)).count()
     }
 
     /// Whether anything but its id and its names refers to a file.
@@ -141,16 +150,19 @@ impl Links {
 
 pub(crate) fn link_ticket(
     directory: &Directory,
-    id: &SegmentId,
+    of: &SegmentText,
     ticket: u64,
     _info: u64,
 ) -> Result<bool> {
     let gone = || Error::os("link", directory.path(), io::ErrorKind::NotFound.into());
     directory
-        .links(|links| links.ids.contains_key(id).then(|| links.tickets.insert((*id, ticket))))
+        .links(|links| {
+            let is_there = links.ids.contains_key(&of.id);
+            is_there.then(|| links.tickets.insert((of.id, of.cell, ticket)))
+        })
         .ok_or_else(gone)
 }
 
-pub(crate) fn unlink_ticket(directory: &Directory, id: &SegmentId, ticket: u64) -> bool {
-    directory.links(|links| links.tickets.remove(&(*id, ticket)))
+pub(crate) fn unlink_ticket(directory: &Directory, of: &SegmentText, ticket: u64) -> bool {
+    directory.links(|links| links.tickets.remove(&(of.id, of.cell, ticket)))
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use super::directory::Directory;
 use super::owner::{FAMILY, MESSAGE, OWNER, Owner};
 use crate::error::Result;
+use crate::sys::interface::OwnFiles;
 
 pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
     Some(Owner { id: OWNER, info: std::process::id().into() })
@@ -26,8 +27,16 @@ pub(crate) fn family_message(_directory: &Directory) -> Result<Owner> {
 pub(crate) struct Liveness;
 
 impl Liveness {
-    pub(crate) fn open(_directory: &Directory) -> Option<Self> {
-        Some(Self)
+    pub(crate) fn of(_directory: &Directory) -> Self {
+        Self
+    }
+
+    pub(crate) fn for_sweep(_directory: &Directory) -> Self {
+        Self
+    }
+
+    pub(crate) fn has_registry(&self) -> bool {
+        true
     }
 
     pub(crate) fn is_dead_owner(&self, _owner: u64, _info: u64) -> bool {
@@ -39,7 +48,7 @@ impl Liveness {
 pub(crate) struct Dead;
 
 impl Dead {
-    pub(crate) fn remove_from_list(self) {}
+    pub(crate) fn remove_from_list(self, _liveness: &Liveness) {}
 }
 
 /// What a check for dead processes found: nothing.
@@ -48,9 +57,9 @@ pub(crate) struct DeathCheck {
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn find_dead(_directory: &Directory) -> DeathCheck {
+pub(crate) fn find_dead(_directory: &Directory, _liveness: &Liveness) -> DeathCheck {
     DeathCheck { dead: None, was_deleted: false }
 }
 
 /// Does nothing: no message dies with its sender here.
-pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
+pub(crate) fn sweep_tickets(_: &Directory, _: &OwnFiles, _: &Liveness) {}

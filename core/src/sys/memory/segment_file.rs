@@ -7,9 +7,11 @@ use std::sync::Arc;
 
 use super::bytes::Bytes;
 use super::directory::Directory;
+use super::process::Liveness;
 use crate::error::{Error, Result};
+use crate::format::Header;
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::interface::{Access, Lookup};
+use crate::sys::interface::{Access, Lookup, OwnFiles};
 
 /// A segment's file, open and held.
 pub(crate) struct SegmentFile {
@@ -107,8 +109,8 @@ impl SegmentFile {
         true
     }
 
-    pub(crate) fn links(&self) -> u64 {
-        self.directory.links(|links| links.count(&self.bytes))
+    pub(crate) fn ticket_links(&self, header: &Header) -> (u64, u64) {
+        (self.directory.links(|links| links.tickets_of(&header.id)) as u64, 0)
     }
 
     /// No name here leads to a copy of a segment.
@@ -175,7 +177,7 @@ pub(crate) fn discard(
 }
 
 /// Does nothing: no name exists without its id here.
-pub(crate) fn sweep_names(_directory: &Directory) {}
+pub(crate) fn sweep_names(_: &Directory, _: &OwnFiles, _: &Liveness) {}
 
 pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
     directory.links(|links| links.ids.contains_key(id))
@@ -188,7 +190,11 @@ pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
 /// Does nothing: the process's user does not matter here.
 pub(crate) fn refresh_user() {}
 
-pub(crate) fn reclaim(directory: &Directory, id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn reclaim(
+    directory: &Directory,
+    id: &SegmentId,
+    _liveness: &Liveness,
+) -> Result<Option<u64>> {
     Ok(directory.links(|links| links.reclaim(id)))
 }
 

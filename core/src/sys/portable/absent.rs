@@ -2,7 +2,8 @@
 
 use super::directory::Directory;
 use crate::error::{Error, Result};
-use crate::name::{ArrayName, SegmentId};
+use crate::name::{ArrayName, SegmentId, SegmentText};
+use crate::sys::interface::OwnFiles;
 
 /// A segment ends with its last holder: a count of zero cannot be attached again.
 pub(crate) const CAN_PERSIST: bool = false;
@@ -22,8 +23,16 @@ pub(crate) fn process_owner(_directory: &Directory) -> Option<Owner> {
 pub(crate) struct Liveness;
 
 impl Liveness {
-    pub(crate) fn open(_directory: &Directory) -> Option<Self> {
-        None
+    pub(crate) fn of(_directory: &Directory) -> Self {
+        Self
+    }
+
+    pub(crate) fn for_sweep(_directory: &Directory) -> Self {
+        Self
+    }
+
+    pub(crate) fn has_registry(&self) -> bool {
+        false
     }
 
     pub(crate) fn is_dead_owner(&self, _owner: u64, _info: u64) -> bool {
@@ -35,7 +44,7 @@ impl Liveness {
 pub(crate) struct Dead;
 
 impl Dead {
-    pub(crate) fn remove_from_list(self) {}
+    pub(crate) fn remove_from_list(self, _liveness: &Liveness) {}
 }
 
 /// What a check for dead processes found: nothing.
@@ -44,7 +53,7 @@ pub(crate) struct DeathCheck {
     pub(crate) was_deleted: bool,
 }
 
-pub(crate) fn find_dead(_directory: &Directory) -> DeathCheck {
+pub(crate) fn find_dead(_directory: &Directory, _liveness: &Liveness) -> DeathCheck {
     DeathCheck { dead: None, was_deleted: false }
 }
 
@@ -96,18 +105,18 @@ pub(crate) fn is_message(_info: u64) -> bool {
 
 pub(crate) fn link_ticket(
     _directory: &Directory,
-    _id: &SegmentId,
+    _of: &SegmentText,
     _ticket: u64,
     _info: u64,
 ) -> Result<bool> {
     Err(NO_MESSAGES)
 }
 
-pub(crate) fn unlink_ticket(_directory: &Directory, _id: &SegmentId, _ticket: u64) -> bool {
+pub(crate) fn unlink_ticket(_directory: &Directory, _of: &SegmentText, _ticket: u64) -> bool {
     false
 }
 
-pub(crate) fn sweep_tickets(_directory: &Directory, _liveness: &Liveness) {}
+pub(crate) fn sweep_tickets(_: &Directory, _: &OwnFiles, _: &Liveness) {}
 
 /// Does nothing: without leases there are no cells, and only cells are decommitted.
 pub(crate) fn decommit(
@@ -123,7 +132,7 @@ pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64
 }
 
 /// Does nothing: the system does not list names.
-pub(crate) fn sweep_names(_directory: &Directory) {}
+pub(crate) fn sweep_names(_: &Directory, _: &OwnFiles, _: &Liveness) {}
 
 pub(crate) fn is_found(_directory: &Directory, _id: &SegmentId) -> bool {
     true
@@ -142,6 +151,6 @@ pub(crate) fn is_findable(_directory: &Directory, _id: &SegmentId) -> bool {
 pub(crate) fn refresh_user() {}
 
 /// Returns `None`: only the last holder can tell that a segment is not held.
-pub(crate) fn reclaim(_directory: &Directory, _id: &SegmentId) -> Result<Option<u64>> {
+pub(crate) fn reclaim(_: &Directory, _: &SegmentId, _: &Liveness) -> Result<Option<u64>> {
     Ok(None)
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 
 use crate::error::{Error, Result};
 use crate::name::{ArrayName, SegmentId};
-use crate::sys::interface::{LastCheck, Lookup};
+use crate::sys::interface::{LastCheck, Lookup, OwnFiles, TicketLink};
 
 /// The directory that names live in. The segments themselves live where the system puts them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -51,6 +51,16 @@ impl Directory {
     /// Returns no ids: the system does not list segments.
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
         Ok(Vec::new())
+    }
+
+    /// Returns no files, for the same reason.
+    pub(crate) fn own_files(&self) -> Result<OwnFiles> {
+        Ok(OwnFiles::default())
+    }
+
+    /// Returns no links: messages have no tickets here.
+    pub(crate) fn ticket_links(&self) -> Vec<TicketLink> {
+        Vec::new()
     }
 
     pub(super) fn name_path(&self, name: &ArrayName) -> PathBuf {

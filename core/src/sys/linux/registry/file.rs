@@ -3,21 +3,23 @@
 //! Its name is `shmarray-registry-UID`. In a directory that all users share anybody can take that
 //! name first. Then the registry is `shmarray-registry-UID-RANDOM`, which nobody can foresee. If
 //! there are several, the first by name counts, so that two processes that create one at once agree
-//! afterwards. A registry must be a regular file of this user with mode 0600 and one link, because
-//! processes write to it.
+//! afterwards. Any user can make files with such names. So a process searches for the registry
+//! once, asks only for the owner of each file, and keeps the path. A registry must be a regular
+//! file of this user with mode 0600 and one link, because processes write to it.
 //!
 //! If the foreign file goes away, older processes stay in the registry that they have. Entries say
 //! which one it is (`cookie`), and [`all`] finds both.
 
-use std::ffi::{CStr, CString};
+use std::ffi::{CStr, CString, OsStr};
 use std::fmt::Write;
 use std::fs::{File, Metadata, Permissions};
 use std::io;
 use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use super::super::directory::{Directory, Fnv1a, c_path, user};
+use super::super::directory::{Directory, Fnv1a, c_path, own_user, user};
 use super::super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
@@ -38,40 +40,58 @@ fn cookie(facts: &Metadata) -> u64 {
     hash.value() >> 40
 }
 
-/// Opens this user's registry; creates it if there is none.
-pub(in crate::sys::linux) fn open(directory: &Directory) -> Result<Registry> {
-    open_and_name(directory).map(|(registry, _)| registry)
-}
-
-/// Opens or creates the registry and returns its path as well. A fork, which must not allocate,
-/// opens it by that path.
-pub(super) fn open_and_name(directory: &Directory) -> Result<(Registry, CString)> {
-    let plain = directory.path().join(plain_name());
-    match open_at(&plain, true) {
-        Ok(registry) => Ok((registry, c_path(&plain))),
-        Err(error) if is_squatted(&error) => {
-            open_random(directory).map(|(registry, path)| (registry, c_path(&path)))
-        }
-        Err(error) => Err(Error::os("open", plain, error)),
+/// Whether the path does not lead to the registry with that cookie any more. `false` if the kernel
+/// cannot be asked.
+pub(super) fn is_gone(path: &CStr, of: u64) -> bool {
+    match std::fs::symlink_metadata(OsStr::from_bytes(path.to_bytes())) {
+        Ok(facts) => cookie(&facts) != of,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
     }
 }
 
-/// Opens the registry without creating it; fails with `NotFound` if there is none.
-pub(super) fn find(directory: &Directory) -> io::Result<Registry> {
-    let random = || random_names(directory).iter().find_map(|path| open_at(path, false).ok());
+/// Opens this user's registry; creates it if there is none. Returns its path as well: a fork, which
+/// must not allocate, opens it by that path. `known` is the path that this process used before.
+pub(super) fn open(directory: &Directory, known: Option<CString>) -> Result<(Registry, CString)> {
+    let plain = c_path(&directory.path().join(plain_name()));
+    let error = match open_at_c(&plain, true) {
+        Ok(registry) => return Ok((registry, plain)),
+        Err(error) => error,
+    };
+    if !is_squatted(&error) {
+        return Err(Error::os("open", directory.path().join(plain_name()), error));
+    }
+    let known =
+        known.and_then(|path| open_at_c(&path, false).ok().map(|registry| (registry, path)));
+    known.map_or_else(|| open_random(directory), Ok)
+}
+
+/// Opens the registry without creating it. Returns its path as well if it has a random name.
+/// `known` is the path that this process used before.
+pub(super) fn find(
+    directory: &Directory,
+    known: Option<&CStr>,
+) -> Option<(Registry, Option<CString>)> {
     match open_at(&directory.path().join(plain_name()), false) {
-        Err(error) if is_squatted(&error) => random().ok_or_else(|| io::ErrorKind::NotFound.into()),
-        found => found,
+        Err(error) if is_squatted(&error) => {
+            let again =
+                known.and_then(|path| Some((open_at_c(path, false).ok()?, path.to_owned())));
+            let found = again.or_else(|| first_random(directory, None));
+            found.map(|(registry, path)| (registry, Some(path)))
+        }
+        found => found.ok().map(|registry| (registry, None)),
     }
 }
 
 /// Opens all registries of this user in the directory.
 pub(super) fn all(directory: &Directory) -> Vec<Registry> {
-    let plain = open_at(&directory.path().join(plain_name()), false).ok();
-    plain
-        .into_iter()
-        .chain(random_names(directory).iter().filter_map(|path| open_at(path, false).ok()))
-        .collect()
+    let mut all: Vec<_> =
+        open_at(&directory.path().join(plain_name()), false).into_iter().collect();
+    for_each_random(directory, |name, is_own| {
+        if is_own() {
+            all.extend(open_at(&directory.path().join(name), false)); // or it is not asked
+        }
+    });
+    all
 }
 
 /// Returns the registry's name if no other user has taken it.
@@ -86,31 +106,39 @@ fn is_squatted(error: &io::Error) -> bool {
 }
 
 /// Opens the registry with a random name that is the first by name; creates one if there is none.
-fn open_random(directory: &Directory) -> Result<(Registry, PathBuf)> {
-    let failed = |error| Error::os("open", directory.path().join(plain_name()), error);
-    for attempt in 0..2 {
-        for path in random_names(directory) {
-            if let Ok(registry) = open_at(&path, false) {
-                return Ok((registry, path));
-            }
-        }
-        if attempt == 0 {
-            let path = directory.path().join(format!("{}-{}", plain_name(), SegmentId::random()?));
-            // The next attempt opens the first by name: this one, or another process's.
-            drop(open_at(&path, true).map_err(failed)?);
-        }
+fn open_random(directory: &Directory) -> Result<(Registry, CString)> {
+    if let Some(first) = first_random(directory, None) {
+        return Ok(first);
     }
-    Err(failed(io::ErrorKind::NotFound.into()))
+    let failed = |error| Error::os("open", directory.path().join(plain_name()), error);
+    let name = format!("{}-{}", plain_name(), SegmentId::random()?);
+    drop(open_at(&directory.path().join(&name), true).map_err(failed)?);
+    // The first by name is this one, or that of another process.
+    first_random(directory, Some(name)).ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
-/// Returns the paths of the registries with random names, sorted.
-fn random_names(directory: &Directory) -> Vec<PathBuf> {
-    let start = plain_name() + "-";
-    let names = directory.names(|name| name.starts_with(&start).then(|| name.to_owned()));
-    let mut paths: Vec<_> =
-        names.unwrap_or_default().iter().map(|name| directory.path().join(name)).collect();
-    paths.sort_unstable();
-    paths
+/// Opens the registry with a random name that is the first by name. `first` is the name of one that
+/// exists.
+fn first_random(directory: &Directory, mut first: Option<String>) -> Option<(Registry, CString)> {
+    for_each_random(directory, |name, is_own| {
+        if first.as_deref().is_none_or(|first| name < first) && is_own() {
+            first = Some(name.to_owned());
+        }
+    });
+    let path = c_path(&directory.path().join(first?));
+    open_at_c(&path, false).ok().map(|registry| (registry, path))
+}
+
+/// Calls `visit` with each random name of a registry of this user, and with a question: whether the
+/// file is this user's. Only the names that are asked about cost more than to be read.
+fn for_each_random(directory: &Directory, mut visit: impl FnMut(&str, &dyn Fn() -> bool)) {
+    let (start, own) = (plain_name() + "-", own_user());
+    let read = directory.for_each_name(&start, |entry| {
+        visit(entry.name, &|| entry.is_only_name_of(own));
+        Ok(())
+    });
+    // A directory that cannot be read has no registry.
+    let _ = read;
 }
 
 /// Opens the registry at a path; creates it if `makes`.

@@ -20,28 +20,29 @@
 //!
 //! A message that is sent out of band has a ticket 2^52 + f·2^32 + r, which lives as long as family
 //! f.
-#![allow(unsafe_code)] // mmap, madvise, munmap, and the table in a forked child
+#![allow(unsafe_code)] // the table in a forked child
 
 mod family;
 mod file;
+mod lock_mapping;
 mod process_list;
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString, OsStr};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustc_hash::FxHashMap;
 
+use super::clock::{monotonic_ns, thread_ns};
 use super::directory::{Directory, user};
 use super::fd;
 use super::lock;
-use super::mmap::{self, Request};
+use super::mmap;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use super::trial::is_usable;
 use crate::error::{Error, Result};
@@ -50,7 +51,7 @@ use crate::sys::shortage::or_after_relief;
 use family::family;
 pub(crate) use family::family_of;
 use file::Registry;
-pub(super) use file::open;
+use lock_mapping::LockMapping;
 
 /// The owner of an entry, a process or a message, as its entries name it.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +122,8 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
     }
     is_usable(directory)?;
     family()?; // stored now, so that a fork need not choose it
-    let (registry, path) = file::open_and_name(directory)?;
+    let known = at.map(|at| all[at].path.clone());
+    let (registry, path) = file::open(directory, known)?;
     let at_path = |(call, error)| Error::os(call, path_of(&path), error);
     let (owner, lock_mapping) = register(&registry).map_err(at_path)?;
     lock_mapping.exclude_from_forks();
@@ -135,6 +137,44 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
         }
     }
     Ok(owner)
+}
+
+/// Opens this user's registry; creates it if there is none.
+pub(super) fn open(directory: &Directory) -> Result<Registry> {
+    file::open(directory, known_path(directory)).map(|(registry, _)| registry)
+}
+
+/// Returns the path of the registry that this process has registered in or found, so that nobody
+/// has to search for it again.
+fn known_path(directory: &Directory) -> Option<CString> {
+    let all = REGISTERED.lock();
+    all.iter().find(|one| one.is_for(directory)).map(|one| one.path.clone())
+}
+
+/// Finds this user's registry, and remembers one that had to be searched for.
+fn find(directory: &Directory) -> Option<Registry> {
+    let known = known_path(directory);
+    let (registry, path) = file::find(directory, known.as_deref())?;
+    if path.is_some() && path != known {
+        remember(directory, path?);
+    }
+    Some(registry)
+}
+
+/// Stores the path of a registry that this process is not registered in.
+fn remember(directory: &Directory, path: CString) {
+    let mut all = REGISTERED.lock();
+    if USER.load(Ordering::Relaxed) == u32::MAX {
+        refresh_user();
+    }
+    match all.iter_mut().find(|one| one.is_for(directory)) {
+        Some(one) if one.own.is_none() => one.path = path,
+        Some(_) => {} // the path is that of its own registration
+        None => {
+            let (directory, user) = (directory.clone(), USER.load(Ordering::Relaxed));
+            all.push(Registered { directory, user, path, own: None, child: None, opened: None });
+        }
+    }
 }
 
 /// Locks a byte for a process, and its family's, and enters the process in the process list.
@@ -249,29 +289,46 @@ pub(crate) fn is_message(info: u64) -> bool {
 /// The bits of an owner info that are the process's pid, as that process sees itself.
 const PID: u64 = 0xffff_ffff;
 
-/// A view of which owners are alive. It asks the kernel once for each owner.
+/// A view of which owners are alive. It asks the kernel once for each owner, and looks for a
+/// registry once, when it is first needed. Without one all owners count as alive.
 pub(crate) struct Liveness {
     directory: Directory,
-    registry: Registry,
+    registry: OnceCell<Option<Registry>>,
+    /// The registry that this process is registered in, if that is another one.
+    own: OnceCell<Option<Registry>>,
     /// Further registries of this user, opened when an entry's cookie names one.
     others: OnceCell<Vec<Registry>>,
+    always_looks: bool,
     seen: RefCell<FxHashMap<(u64, u64), bool>>,
 }
 
 impl Liveness {
-    /// Opens the registry. Returns `None` if there is none or it cannot be opened: then all owners
-    /// count as alive.
-    pub(crate) fn open(directory: &Directory) -> Option<Self> {
-        file::find(directory).ok().map(|registry| Self::of(directory, registry))
-    }
-
-    fn of(directory: &Directory, registry: Registry) -> Self {
+    /// Returns a view for one operation. Owners in further registries may count as alive: to find
+    /// those takes a search of the directory, which may take only a part of a thread's time.
+    pub(crate) fn of(directory: &Directory) -> Self {
         Self {
             directory: directory.clone(),
-            registry,
+            registry: OnceCell::new(),
+            own: OnceCell::new(),
             others: OnceCell::new(),
+            always_looks: false,
             seen: RefCell::default(),
         }
+    }
+
+    /// Returns a view for an operation that reads the directory anyway.
+    pub(crate) fn for_sweep(directory: &Directory) -> Self {
+        Self { always_looks: true, ..Self::of(directory) }
+    }
+
+    /// Whether there is a registry to ask.
+    pub(crate) fn has_registry(&self) -> bool {
+        self.registry().is_some()
+    }
+
+    /// Returns the registry in which new processes register, if there is one.
+    fn registry(&self) -> Option<&Registry> {
+        self.registry.get_or_init(|| find(&self.directory)).as_ref()
     }
 
     /// Whether that owner is known to be dead (I2).
@@ -292,26 +349,48 @@ impl Liveness {
 
     /// Returns the registry with that cookie, if it still exists.
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
-        if cookie == self.registry.cookie {
-            return Some(&self.registry);
+        let is_it = |registry: &&Registry| registry.cookie == cookie;
+        let own = || {
+            let open = || file::open_at_c(&known_path(&self.directory)?, false).ok();
+            self.own.get_or_init(open).as_ref()
+        };
+        let others = || self.others.get_or_init(|| self.look()).iter().find(is_it);
+        self.registry().filter(is_it).or_else(|| own().filter(is_it)).or_else(others)
+    }
+
+    /// Searches the directory for all registries of this user, unless it is too early to.
+    fn look(&self) -> Vec<Registry> {
+        let last = self.directory.last_look();
+        let rest_ns = LOOKS_APART.saturating_mul(last.took_ns.load(Ordering::Relaxed));
+        let due_ns = last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns);
+        // tests/crashes counts steps, so with its cfg the time must not decide.
+        let is_due = cfg!(shmarray_steps) || self.always_looks || monotonic_ns() >= due_ns;
+        if !is_due {
+            return Vec::new();
         }
-        self.others
-            .get_or_init(|| file::all(&self.directory))
-            .iter()
-            .find(|other| other.cookie == cookie)
+        let began = thread_ns();
+        let all = file::all(&self.directory);
+        last.took_ns.store(thread_ns() - began, Ordering::Relaxed);
+        last.ended_ns.store(monotonic_ns(), Ordering::Relaxed);
+        all
     }
 }
 
+/// The time between two searches of the directory for further registries is at least so many times
+/// what the last one took: any user can put files there that have to be looked at.
+const LOOKS_APART: u64 = 40;
+
 /// Dead processes that are in the process list: segments that they held may still exist.
 pub(crate) struct Dead {
-    registry: Registry,
     owners: Vec<u64>,
 }
 
 impl Dead {
-    /// Removes the processes from the list. Everything that they held was given back.
-    pub(crate) fn remove_from_list(self) {
-        self.owners.iter().for_each(|owner| process_list::leave(&self.registry.file, *owner));
+    /// Removes the processes from the list. Everything that they held was given back. The view is
+    /// the one that found them dead.
+    pub(crate) fn remove_from_list(self, liveness: &Liveness) {
+        let Some(registry) = liveness.registry() else { return };
+        self.owners.iter().for_each(|owner| process_list::leave(&registry.file, *owner));
     }
 }
 
@@ -324,25 +403,19 @@ pub(crate) struct DeathCheck {
 
 /// Checks whether a process in the process list has died. This takes four system calls, and one for
 /// each process in the list.
-pub(crate) fn find_dead(directory: &Directory) -> DeathCheck {
+pub(crate) fn find_dead(directory: &Directory, liveness: &Liveness) -> DeathCheck {
     let own = registered(directory);
-    let liveness = match file::find(directory) {
-        Ok(registry) => Liveness::of(directory, registry),
-        Err(error) => {
-            let is_gone = error.kind() == io::ErrorKind::NotFound;
-            return DeathCheck {
-                dead: None,
-                was_deleted: is_gone && own.is_some_and(|own| register_anew(directory, own)),
-            };
-        }
+    let is_current = |own: &Owner| {
+        liveness.registry().is_some_and(|registry| registry.cookie == own.cookie())
+            || known_path(directory).is_none_or(|path| !file::is_gone(&path, own.cookie()))
     };
-    let cookie = liveness.registry.cookie;
-    let was_deleted = own.is_some_and(|own| {
-        liveness.registry_of(own.cookie()).is_none() && register_anew(directory, own)
-    });
-    let mut owners = process_list::owners(&liveness.registry.file);
-    owners.retain(|owner| liveness.is_dead_owner(*owner, cookie << 40));
-    let dead = (!owners.is_empty()).then(|| Dead { registry: liveness.registry, owners });
+    let was_deleted = own.is_some_and(|own| !is_current(&own) && register_anew(directory, own));
+    let Some(registry) = liveness.registry() else {
+        return DeathCheck { dead: None, was_deleted };
+    };
+    let mut owners = process_list::owners(&registry.file);
+    owners.retain(|owner| liveness.is_dead_owner(*owner, registry.cookie << 40));
+    let dead = (!owners.is_empty()).then_some(Dead { owners });
     DeathCheck { dead, was_deleted }
 }
 
@@ -365,44 +438,6 @@ pub(crate) fn leave_process_lists() {
         if let Ok(registry) = open(&directory) {
             process_list::leave(&registry.file, owner.id);
         }
-    }
-}
-
-/// A mapping of the registry that only keeps a lock: its address and its size.
-struct LockMapping(*mut libc::c_void, usize);
-
-// SAFETY: the value must be usable in another thread; it is the address of a mapping of the whole
-// process, and it is never dereferenced.
-unsafe impl Send for LockMapping {}
-
-impl LockMapping {
-    /// Maps a page of the registry, which keeps the file's locks.
-    fn map(file: &File) -> io::Result<Self> {
-        let fd = file.as_raw_fd();
-        // A page. In a hugetlbfs it is a huge page, because madvise refuses a part of one.
-        let bytes = file.metadata()?.blksize() as usize;
-        let (protection, flags) = (libc::PROT_NONE, libc::MAP_SHARED | libc::MAP_NORESERVE);
-        let start = mmap::map_with_spare(Request { fd, offset: 0, bytes, protection, flags })?;
-        Ok(Self(start.as_ptr().cast(), bytes))
-    }
-
-    /// Keeps forked children from inheriting the mapping.
-    ///
-    /// # References
-    /// - [Linux]
-    ///
-    /// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
-    fn exclude_from_forks(&self) {
-        // SAFETY: the range must belong to this mapping; `LockMapping::map` returned address and
-        // size, and MADV_DONTFORK changes no memory.
-        unsafe { libc::madvise(self.0, self.1, libc::MADV_DONTFORK) };
-    }
-
-    /// Unmaps the page. The lock stays if a forked child has the mapping, too.
-    fn unmap(self) {
-        // SAFETY: nobody may use the range afterwards; `LockMapping::map` mapped it, it is never
-        // dereferenced, and `self` is consumed here.
-        unsafe { mmap::unmap(self.0.cast(), self.1) };
     }
 }
 
