@@ -15,7 +15,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{ChannelMode, Delivered, Loaned, Posted};
@@ -23,6 +22,7 @@ use shmarray::{ChannelMode, Delivered, Loaned, Posted};
 use crate::dimensions;
 use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
+use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
@@ -210,7 +210,7 @@ impl Channel {
             return Err(expected("a numpy.ndarray", array));
         }
         let (memory, meta) = (Memory::of(array)?, meta.unwrap_or_default());
-        let dtype = dtypes::from_numpy(&array.getattr(intern!(py, "dtype"))?)?;
+        let dtype = dtypes::from_numpy(&array.getattr(interned!(py, "dtype"))?)?;
         let handed_over = match self.channel.has_handles() {
             true => memory.in_segment(dtype.clone()),
             false => None,

@@ -7,18 +7,17 @@
 
 use std::sync::{Mutex, PoisonError};
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyDict;
 use shmarray::DType;
 
 use crate::error::to_py;
+use crate::first_use::{FirstUse, interned};
 
-static ENCODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-static DECODE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+static ENCODE: FirstUse<Py<PyAny>> = FirstUse::new();
+static DECODE: FirstUse<Py<PyAny>> = FirstUse::new();
 /// The decoded dtypes of numbers, by their texts.
-static NUMBERS: PyOnceLock<Py<PyDict>> = PyOnceLock::new();
+static NUMBERS: FirstUse<Py<PyDict>> = FirstUse::new();
 /// Some encoded dtypes of numbers. NumPy has one object for each of its own dtypes, which lives
 /// forever. The entries here keep theirs alive, too, so that no address is reused.
 static ENCODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
@@ -109,15 +108,15 @@ pub(crate) fn of_size(itemsize: u64) -> PyResult<DType> {
 /// string describes it completely.
 fn is_number(dtype: &Bound<'_, PyAny>) -> PyResult<bool> {
     let py = dtype.py();
-    let kind = dtype.getattr(intern!(py, "kind"))?;
-    let is_builtin = dtype.getattr(intern!(py, "isbuiltin"))?.extract::<i32>()? == 1;
-    let plain = is_builtin && dtype.getattr(intern!(py, "metadata"))?.is_none();
+    let kind = dtype.getattr(interned!(py, "kind"))?;
+    let is_builtin = dtype.getattr(interned!(py, "isbuiltin"))?.extract::<i32>()? == 1;
+    let plain = is_builtin && dtype.getattr(interned!(py, "metadata"))?.is_none();
     Ok(plain && "biufc".contains(kind.extract::<&str>()?))
 }
 
 /// Returns the `numpy.dtype` of core's dtype, or ValueError if the text is none of NumPy's.
 pub(crate) fn to_numpy<'py>(py: Python<'py>, dtype: &DType) -> PyResult<Bound<'py, PyAny>> {
-    let numbers = NUMBERS.get_or_init(py, || PyDict::new(py).unbind()).bind(py);
+    let numbers = NUMBERS.get_or_try_make(py, || Ok(PyDict::new(py).unbind()))?.bind(py);
     if let Some(number) = numbers.get_item(dtype.text())? {
         return Ok(number);
     }

@@ -1,4 +1,5 @@
 //! Core's errors as Python's exceptions, in one table.
+#![allow(clippy::disallowed_types, reason = "the module exports, and so makes, each exception")]
 
 use pyo3::exceptions::{
     PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,

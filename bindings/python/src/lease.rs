@@ -11,13 +11,13 @@ use std::ffi::c_int;
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, DType, Descriptor, Layout};
 
 use crate::dtypes;
 use crate::error::{to_py, value_error};
+use crate::first_use::interned;
 use crate::memory::{Memory, ndarray, private_copy};
 
 /// Unmapping this many bytes takes longer than getting the GIL again may take.
@@ -184,7 +184,7 @@ pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
         return Ok(lease.get().array().clone());
     }
     let memory = Memory::of(array)?;
-    let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
+    let dtype = dtypes::from_numpy(&array.getattr(interned!(array.py(), "dtype"))?)?;
     let private =
         "the array is in private memory and has no handle: take that of shmarray.share(array)";
     memory.in_segment(dtype).ok_or_else(|| value_error(private))

@@ -4,6 +4,7 @@
 //! understands, and their docstrings document the functions here. An array comes out as a plain
 //! `numpy.ndarray` whose `.base` is a [`lease::Lease`].
 
+mod first_use;
 mod error;
 mod dtypes;
 mod handles;
@@ -26,12 +27,12 @@ use std::ffi::OsString;
 
 use pyo3::exceptions::{PyImportError, PyMemoryError};
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Access, Array, Descriptor, Options, Order};
 
 use error::{to_py, value_error};
+use first_use::interned;
 use handles::Handle;
 use lease::{Lease, ReceivedArray};
 use memory::{LARGE_BYTES, Memory};
@@ -193,7 +194,7 @@ fn locate<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Location<'py>>> {
 #[pyfunction]
 fn lease_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Lease>> {
     let memory = Memory::of(array)?;
-    let Some(dtype) = dtypes::number(&array.getattr(intern!(array.py(), "dtype"))?)? else {
+    let Some(dtype) = dtypes::number(&array.getattr(interned!(array.py(), "dtype"))?)? else {
         return Ok(None);
     };
     let told = |array: &Array| array.is_readonly() != memory.is_writeable();
@@ -359,6 +360,7 @@ mod _core {
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
         refuse_sub_interpreters()?;
+        super::first_use::make_pyo3s(&wrap_pyfunction!(super::unlink, module)?)?;
         super::dtypes::load(module.py())?;
         super::memory::ndarray(module.py())?;
         super::plain::function(module.py())?;

@@ -4,14 +4,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyCapsule, PyType};
 use shmarray::{Array, DType, Layout, Options};
 
 use crate::dtypes;
 use crate::error::{expected, to_py, value_error};
+use crate::first_use::{FirstUse, interned};
 
 /// More than this is copied or released without the GIL, while other threads of Python run. For
 /// less it is not worth it: getting the GIL again means waiting for another thread's turn to end.
@@ -57,7 +56,7 @@ impl<'py> Facts<'py> {
             ));
         }
         let capsule =
-            array.getattr(intern!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
+            array.getattr(interned!(array.py(), "__array_struct__"))?.cast_into::<PyCapsule>()?;
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
         // SAFETY: the capsule of an ndarray's own `__array_struct__` points to a
         // `PyArrayInterface`, checked by `is_ndarray` above, which lives as long as the capsule.
@@ -66,8 +65,8 @@ impl<'py> Facts<'py> {
             true => told.flags,
             // NumPy clears all flags of structured arrays here.
             false => array
-                .getattr(intern!(array.py(), "flags"))?
-                .getattr(intern!(array.py(), "num"))?
+                .getattr(interned!(array.py(), "flags"))?
+                .getattr(interned!(array.py(), "num"))?
                 .extract()?,
         };
         match (usize::try_from(told.nd), told.two) {
@@ -122,8 +121,8 @@ impl<'py> Facts<'py> {
         match self.is_numeric() {
             true => Ok(false),
             false => {
-                let dtype = array.getattr(intern!(array.py(), "dtype"))?;
-                dtype.getattr(intern!(array.py(), "hasobject"))?.extract()
+                let dtype = array.getattr(interned!(array.py(), "dtype"))?;
+                dtype.getattr(interned!(array.py(), "hasobject"))?.extract()
             }
         }
     }
@@ -254,7 +253,7 @@ impl<'a, 'py> Memory<'a, 'py> {
 pub(crate) fn private_copy<'py>(py: Python<'py>, bytes: &Array) -> PyResult<Bound<'py, PyAny>> {
     let count = bytes.layout().len();
     let copy =
-        py.import(intern!(py, "numpy"))?.call_method1(intern!(py, "empty"), (count, "u1"))?;
+        py.import(interned!(py, "numpy"))?.call_method1(interned!(py, "empty"), (count, "u1"))?;
     let address = Memory::of(&copy)?.address;
     // SAFETY: `numpy.empty` has allocated `count` bytes at `address` in the call above. No other
     // reference to them exists yet, and `copy` keeps them alive.
@@ -287,6 +286,6 @@ pub(crate) fn is_ndarray(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Returns the class `numpy.ndarray`.
 pub(crate) fn ndarray(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static NDARRAY: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static NDARRAY: FirstUse<Py<PyType>> = FirstUse::new();
     NDARRAY.import(py, "numpy", "ndarray")
 }

@@ -7,8 +7,9 @@
 //! else that is done for a small message.
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
+
+use crate::first_use::FirstUse;
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
@@ -71,6 +72,6 @@ fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
 
 /// Returns the class of Python's functions.
 pub(crate) fn function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static FUNCTION: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static FUNCTION: FirstUse<Py<PyType>> = FirstUse::new();
     FUNCTION.import(py, "types", "FunctionType")
 }

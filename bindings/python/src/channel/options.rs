@@ -1,30 +1,40 @@
 //! The options of a new channel.
 
+use pyo3::Borrowed;
 use pyo3::prelude::*;
 use shmarray::{ChannelMode, ChannelOptions, WhenFull};
 
 use crate::error::value_error;
 use crate::parse_mode;
 
-/// The options of a new channel as Python passes them.
-#[derive(FromPyObject)]
+/// The options of a new channel as Python passes them, in a `dict`.
 pub(super) struct Options {
-    #[pyo3(item)]
     slots: i64,
-    #[pyo3(item)]
     mode: String,
-    #[pyo3(item)]
     when_full: String,
-    #[pyo3(item)]
     varying: bool,
-    #[pyo3(item)]
     exist_ok: bool,
-    #[pyo3(item)]
     persist: bool,
-    #[pyo3(item)]
     file_mode: i64,
-    #[pyo3(item)]
     ends: i64,
+}
+
+// By hand: the derived one looks its names up in cells of pyo3's, see `first_use`.
+impl<'py> FromPyObject<'_, 'py> for Options {
+    type Error = PyErr;
+
+    fn extract(options: Borrowed<'_, 'py, PyAny>) -> PyResult<Self> {
+        Ok(Self {
+            slots: options.get_item("slots")?.extract()?,
+            mode: options.get_item("mode")?.extract()?,
+            when_full: options.get_item("when_full")?.extract()?,
+            varying: options.get_item("varying")?.extract()?,
+            exist_ok: options.get_item("exist_ok")?.extract()?,
+            persist: options.get_item("persist")?.extract()?,
+            file_mode: options.get_item("file_mode")?.extract()?,
+            ends: options.get_item("ends")?.extract()?,
+        })
+    }
 }
 
 impl Options {

@@ -3,9 +3,9 @@
 use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 
 use crate::dtypes;
+use crate::first_use::FirstUse;
 use crate::lease;
 
 /// The ndarray of each slot, where all messages have one shape. Each message gets a view of it,
@@ -19,12 +19,12 @@ pub(super) struct SlotArrays {
 
 /// Makes an ndarray read-only: its slot has gone back.
 pub(super) fn make_readonly(array: &Bound<'_, PyAny>) -> PyResult<()> {
-    static SETFLAGS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static SETFLAGS: FirstUse<Py<PyAny>> = FirstUse::new();
     method_of_ndarray(array.py(), &SETFLAGS, "setflags")?.call1((array, false)).map(drop)
 }
 
 fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-    static VIEW: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    static VIEW: FirstUse<Py<PyAny>> = FirstUse::new();
     method_of_ndarray(array.py(), &VIEW, "view")?.call1((array,))
 }
 
@@ -32,11 +32,11 @@ fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// up in each.
 fn method_of_ndarray<'py>(
     py: Python<'py>,
-    known: &'static PyOnceLock<Py<PyAny>>,
+    known: &'static FirstUse<Py<PyAny>>,
     name: &str,
 ) -> PyResult<&'py Bound<'py, PyAny>> {
     let method = || py.import("numpy")?.getattr("ndarray")?.getattr(name).map(Bound::unbind);
-    known.get_or_try_init(py, method).map(|method| method.bind(py))
+    known.get_or_try_make(py, method).map(|method| method.bind(py))
 }
 
 impl SlotArrays {

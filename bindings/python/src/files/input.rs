@@ -6,12 +6,12 @@ use std::path::PathBuf;
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::ffi;
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyString};
 use shmarray::npy::{FileMap, Source};
 
 use crate::error::{to_py, value_error};
+use crate::first_use::interned;
 
 /// A source of core's, and what keeps its memory.
 pub(crate) struct Input {
@@ -111,7 +111,7 @@ impl BufferMemory {
 /// Returns the path that an object is, if it is a `str` or an `os.PathLike`.
 pub(crate) fn path_of(object: &Bound<'_, PyAny>) -> PyResult<Option<PathBuf>> {
     let py = object.py();
-    if object.cast::<PyString>().is_ok() || object.hasattr(intern!(py, "__fspath__"))? {
+    if object.cast::<PyString>().is_ok() || object.hasattr(interned!(py, "__fspath__"))? {
         return object.extract().map(Some);
     }
     Ok(None)

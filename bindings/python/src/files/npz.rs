@@ -4,7 +4,6 @@ use std::fs::File;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::PyBytes;
 use shmarray::npy::{Header, Member, Npz, Source};
 use shmarray::{Array, Options};
@@ -13,6 +12,7 @@ use super::input::{FileMemory, Input};
 use super::npy::placed;
 use super::room::Room;
 use crate::error::to_py;
+use crate::first_use::FirstUse;
 use crate::lease::ndarray_over;
 use crate::{dtypes, lease};
 
@@ -24,7 +24,7 @@ pub(crate) struct Archive {
     /// The object that keeps the memory; None for a file.
     object: Option<Py<PyAny>>,
     /// The mapped file, when an array of it is wanted. None where it cannot be mapped.
-    map: PyOnceLock<Option<Py<FileMemory>>>,
+    map: FirstUse<Option<Py<FileMemory>>>,
 }
 
 /// A member: an array, bytes if it is no NPY file, or None if it has Python objects.
@@ -52,7 +52,7 @@ impl Archive {
             Some(max_bytes) => npz.with_max_bytes(max_bytes),
             None => npz,
         };
-        Ok(Self { npz, object, map: PyOnceLock::new() })
+        Ok(Self { npz, object, map: FirstUse::new() })
     }
 
     /// Returns the names of the members in the archive.
@@ -186,7 +186,7 @@ impl Archive {
         if let Some(object) = &self.object {
             return Ok(Some(object.bind(py).clone()));
         }
-        let map = self.map.get_or_try_init(py, || {
+        let map = self.map.get_or_try_make(py, || {
             let map = py.detach(|| self.npz.source().map()).map_err(to_py)?;
             map.map(|map| Py::new(py, FileMemory(map))).transpose()
         })?;

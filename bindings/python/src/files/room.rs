@@ -1,11 +1,11 @@
 //! Private memory of NumPy's that core fills.
 #![allow(unsafe_code)] // memory that NumPy has just allocated
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shmarray::{Layout, Order};
 
+use crate::first_use::interned;
 use crate::memory::{Memory, ndarray};
 
 /// A new ndarray of which nobody else knows, so that its memory is a slice.
@@ -25,7 +25,7 @@ impl<'py> Room<'py> {
     ) -> PyResult<Self> {
         let py = dtype.py();
         let options = PyDict::new(py);
-        options.set_item(intern!(py, "order"), if order == Order::F { "F" } else { "C" })?;
+        options.set_item(interned!(py, "order"), if order == Order::F { "F" } else { "C" })?;
         let shape = PyTuple::new(py, &layout.shape)?;
         // `numpy.empty` would make items of one byte of those that have none.
         let array = ndarray(py)?.call((shape, dtype), Some(&options))?;

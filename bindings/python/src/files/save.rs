@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use pyo3::intern;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shmarray::npy::{
@@ -15,6 +14,7 @@ use shmarray::{Order, Result};
 use super::input::path_of;
 use crate::dtypes;
 use crate::error::{expected, to_py};
+use crate::first_use::interned;
 use crate::memory::Memory;
 
 /// Saves an ndarray to a path, or to the `write` of an object. Returns the major version of the
@@ -84,7 +84,7 @@ fn contents_of<'a>(member: &'a Bound<'_, PyAny>) -> PyResult<Contents<'a>> {
 #[allow(unsafe_code)] // core reads memory that NumPy describes
 fn elements_of<'a>(array: &'a Bound<'_, PyAny>) -> PyResult<Elements<'a>> {
     let memory = Memory::of(array)?;
-    let dtype = dtypes::from_numpy(&array.getattr(intern!(array.py(), "dtype"))?)?;
+    let dtype = dtypes::from_numpy(&array.getattr(interned!(array.py(), "dtype"))?)?;
     let (start, layout) = (memory.address() as *const u8, memory.layout().clone());
     // SAFETY: every element of the layout must be readable during `'a`. By M1 of `memory` they are
     // while the ndarray lives, to which `array` keeps a reference during `'a`.
@@ -105,7 +105,7 @@ impl Writer {
         work: impl FnOnce(&mut dyn Write) -> Result<()> + Send,
     ) -> PyResult<()> {
         let py = to.py();
-        let Ok(write) = to.getattr(intern!(py, "write")) else {
+        let Ok(write) = to.getattr(interned!(py, "write")) else {
             return Err(expected("a path, or a file that is open for writing", to));
         };
         let mut writer = Self { write: write.unbind(), raised: None };

@@ -1,14 +1,13 @@
 //! The reducer, which decides how each object is pickled.
 
 use pyo3::buffer::PyUntypedBuffer;
-use pyo3::intern;
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
 use shmarray::{Array, DType};
 
 use super::gather;
 use crate::error::{to_py, value_error};
+use crate::first_use::{FirstUse, interned};
 use crate::memory::{Facts, ndarray};
 use crate::{dtypes, plain};
 
@@ -170,7 +169,7 @@ impl Reducer {
         if bytes == 0 || !self.is_small(bytes) || facts.has_objects(array)? {
             return Ok(None);
         }
-        let is_view = !array.getattr(intern!(py, "base"))?.is_none();
+        let is_view = !array.getattr(interned!(py, "base"))?.is_none();
         if is_view && (!self.takes_views || facts.is_in_segment()?) {
             return Ok(None);
         }
@@ -210,7 +209,7 @@ impl Reducer {
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = array.py();
         let shape = PyTuple::new(py, facts.shape())?;
-        let dtype = dtypes::compact(&array.getattr(intern!(py, "dtype"))?)?;
+        let dtype = dtypes::compact(&array.getattr(interned!(py, "dtype"))?)?;
         let arguments = match offset == 0 && facts.are_of_c_order(strides) {
             true => (shape, dtype, bytes).into_pyobject(py)?,
             false => (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?,
@@ -224,6 +223,6 @@ impl Reducer {
 }
 
 fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
-    static PICKLE_BUFFER: PyOnceLock<Py<PyType>> = PyOnceLock::new();
+    static PICKLE_BUFFER: FirstUse<Py<PyType>> = FirstUse::new();
     PICKLE_BUFFER.import(py, "pickle", "PickleBuffer")
 }

@@ -2,6 +2,7 @@
 
 import io
 import os
+import sys
 import warnings
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
@@ -134,7 +135,9 @@ def save_npy(
 def plain_array(array: ArrayLike) -> NDArray[Any]:
     """Returns an array as a plain ndarray, unless it would lose something."""
     found = np.asanyarray(array)
-    if isinstance(found, np.ma.MaskedArray):
+    # NumPy imports this module at its first use. Without it there is no masked array.
+    masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
+    if isinstance(found, masked):
         raise NotImplementedError(
             "a file cannot hold the mask of a masked array: save .filled(), or .data and .mask"
         )

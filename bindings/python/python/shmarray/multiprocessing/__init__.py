@@ -118,3 +118,19 @@ log_to_stderr = _default_context.log_to_stderr
 set_executable = _default_context.set_executable
 set_forkserver_preload = _default_context.set_forkserver_preload
 set_start_method = _default_context.set_start_method
+
+# The functions above import these modules, as the standard package's do. A child that is forked
+# while another thread imports one would wait for that thread for ever, so all are imported now.
+from . import connection as connection  # noqa: E402
+from . import forkserver as forkserver  # noqa: E402
+from . import heap as heap  # noqa: E402
+from . import managers as managers  # noqa: E402
+from . import pool as pool  # noqa: E402
+from . import popen_fork as popen_fork  # noqa: E402
+from . import popen_forkserver as popen_forkserver  # noqa: E402
+from . import popen_spawn_posix as popen_spawn_posix  # noqa: E402
+from . import queues as queues  # noqa: E402
+from . import resource_sharer as resource_sharer  # noqa: E402
+from . import resource_tracker as resource_tracker  # noqa: E402
+from . import sharedctypes as sharedctypes  # noqa: E402
+from . import synchronize as synchronize  # noqa: E402
