@@ -200,13 +200,15 @@ pub enum Error {
     #[error(
         "shared memory is full: {asked_bytes} bytes asked, {free_bytes} bytes free in {}; {}",
         directory.display(),
-        no_space_hint(*asked_bytes, *free_bytes)
+        no_space_hint(*asked_bytes, *free_bytes, *lacks_inode)
     )]
     NoSpace {
         /// The size asked for, the header included.
         asked_bytes: u64,
         /// The bytes that the file system reports as free.
         free_bytes: u64,
+        /// Whether the file system had no inode for another file.
+        lacks_inode: bool,
         /// The directory that is full.
         directory: PathBuf,
     },
@@ -407,13 +409,18 @@ fn of_member(member: Option<&str>) -> String {
     member.map_or_else(String::new, |member| format!(": member {member:?}"))
 }
 
-fn no_space_hint(asked_bytes: u64, free_bytes: u64) -> &'static str {
-    match asked_bytes <= free_bytes {
-        true => {
-            "there is free memory, but no free inode: \
+/// The figures were read after the failure. Other processes may have freed memory in between.
+fn no_space_hint(asked_bytes: u64, free_bytes: u64, lacks_inode: bool) -> &'static str {
+    match (lacks_inode, asked_bytes <= free_bytes) {
+        (true, _) => {
+            "there is no free inode: \
              raise that file system's number of inodes (nr_inodes; df -i shows it)"
         }
-        false => {
+        (false, true) => {
+            "they were not free when they were asked for: other processes use this memory, too; \
+             look at the size of that file system (docker run --shm-size in a container)"
+        }
+        (false, false) => {
             "in a container look at its shared-memory size (docker run --shm-size), \
              else at the size of that file system"
         }

@@ -107,14 +107,19 @@ impl ArrayName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Whether a text is a name.
+    pub(crate) fn is_valid(name: &str) -> bool {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
+        (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain)
+    }
 }
 
 impl FromStr for ArrayName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-        match (1..=MAX_NAME_BYTES).contains(&name.len()) && name.bytes().all(plain) {
+        match Self::is_valid(name) {
             true => Ok(Self(name.to_owned())),
             false => Err(Error::InvalidName { name: name.chars().take(80).collect() }),
         }

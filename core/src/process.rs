@@ -49,6 +49,9 @@ mod handlers {
             // its own thread.
             return;
         }
+        if sys::close_unread() {
+            sweep::of_unread();
+        }
         sweep::at_exit(exit::leave_all());
     }
 

@@ -134,8 +134,8 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };
     let files = directory.own_files()?;
     sys::sweep_tickets(directory, &files, &liveness);
-    let mut seen = files.names_read / NAMES_OF_AN_EXAMINATION;
     let (mut is_whole, mut shortage) = (true, None);
+    let mut seen = files.names_read / NAMES_OF_AN_EXAMINATION;
     for id in &files.ids {
         match sweep_one(directory, id, mode, &liveness) {
             Ok(outcome) => {
@@ -317,6 +317,16 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     }
     last.ended_ns.store(sys::monotonic_ns(), Ordering::Relaxed);
     true
+}
+
+/// Sweeps at the exit of a process that has had ends of pipes, and may have closed them with
+/// messages in them, before it gives back what it holds itself: a segment is given back by its last
+/// holder.
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub(crate) fn of_unread() {
+    if SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
+        let _ = sweep_directory(&Directory::current(), SweepMode::DeadOnly); // nobody to report to
+    }
 }
 
 /// Sweeps at the exit of a process. `is_clean` says that nothing of this process is left for a

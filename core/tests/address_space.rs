@@ -61,7 +61,7 @@ fn receive(pipe: &Pipe) -> Message {
 }
 
 /// Receives arrays of 32 MiB from one process after the other, which end before the next one comes.
-fn from_many_processes(test: &str, access: Access, ends: fn(support::Forked)) {
+fn from_many_processes(test: &str, access: Access, ends: fn(support::Forked, &Pipe)) {
     watched(test, Pool::Default, || {
         let (here, there) = Pipe::pair().unwrap();
         drop(bytes(9).unwrap());
@@ -78,8 +78,7 @@ fn from_many_processes(test: &str, access: Access, ends: fn(support::Forked)) {
             let array = receive(&here).array(0, access).unwrap();
             assert_eq!(array.get::<u8>(&[0]).unwrap(), round as u8);
             drop(array);
-            held.send(b"go", &[], None).unwrap();
-            ends(maker);
+            ends(maker, &held);
         }
         sweep_dead().unwrap();
         assert_eq!(mappings_of_ended_segments(), 0);
@@ -87,12 +86,17 @@ fn from_many_processes(test: &str, access: Access, ends: fn(support::Forked)) {
     });
 }
 
+fn let_end(maker: support::Forked, held: &Pipe) {
+    held.send(b"go", &[], None).unwrap();
+    maker.ended();
+}
+
 #[test]
 fn arrays_of_processes_that_have_ended_take_no_address_space() {
     from_many_processes(
         "arrays_of_processes_that_have_ended_take_no_address_space",
         Access::ReadWrite,
-        support::Forked::ended,
+        let_end,
     );
 }
 
@@ -101,7 +105,7 @@ fn private_copies_of_processes_that_have_ended_take_no_address_space() {
     from_many_processes(
         "private_copies_of_processes_that_have_ended_take_no_address_space",
         Access::CopyOnWrite,
-        support::Forked::ended,
+        let_end,
     );
 }
 
@@ -110,7 +114,7 @@ fn arrays_of_processes_that_were_killed_take_no_address_space() {
     from_many_processes(
         "arrays_of_processes_that_were_killed_take_no_address_space",
         Access::ReadWrite,
-        support::Forked::kill,
+        |maker, _held| maker.kill(),
     );
 }
 

@@ -1,10 +1,9 @@
 //! The front of a packet: FORMAT.md, "Messages".
 
 use crate::error::{Error, Result};
-use crate::sys::socket::{self, Expected};
+use crate::sys::socket::{self, Expected, MAGIC};
 
 pub(super) const HEADER_BYTES: usize = socket::FRONT_BYTES;
-const MAGIC: &[u8; 4] = b"shmm";
 const VERSION: u16 = 1;
 const BODY_IN_ARRAY: u8 = 1;
 /// The rest of that byte: the number of fds that keep the tickets, 64 at most.

@@ -81,7 +81,7 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let (liveness, links) = (Liveness::for_sweep(&directory), directory.ticket_links());
+    let (liveness, links) = (Liveness::for_sweep(&directory), directory.ticket_links()?);
     let mut all = Vec::new();
     for id in &ids {
         let first = links.partition_point(|link| link.segment < *id);
@@ -146,13 +146,18 @@ impl MessageLinks {
         header: &Header,
         named: &[TicketLink],
         liveness: &Liveness,
-    ) -> Self {
-        let (links, inode) = file.ticket_links(header);
-        let is_dead = |link: &TicketLink| liveness.is_dead_owner(link.ticket, link.info);
-        let here = named.iter().copied().filter(|link| links > 0 && link.inode == inode);
-        let (dead, alive): (Vec<TicketLink>, Vec<TicketLink>) = here.partition(is_dead);
-        let cells = alive.iter().filter_map(|link| link.cell).collect();
-        Self { count: links.saturating_sub(dead.len() as u64), cells }
+    ) -> Result<Self> {
+        let (count, inode) = file.ticket_links(header);
+        let mut links = Self { count, cells: Vec::new() };
+        for link in named.iter().filter(|link| count > 0 && link.inode == inode) {
+            if liveness.is_dead_owner(link.ticket, link.info) {
+                links.count = links.count.saturating_sub(1);
+            } else if let Some(cell) = link.cell {
+                sys::reserve_for(LIST, &mut links.cells, 1)?;
+                links.cells.push(cell);
+            }
+        }
+        Ok(links)
     }
 
     fn of_cell(&self, cell: u32) -> u64 {
@@ -170,7 +175,7 @@ fn describe(
     let header = read_header(Lookup::Id(id), &file)?;
     let bytes = file.read_front(header.header_bytes)?;
     let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
-    let links = MessageLinks::of(&file, &header, links, liveness);
+    let links = MessageLinks::of(&file, &header, links, liveness)?;
     let copied = Copied { header, bytes, allocated_bytes, is_mapped, links, liveness };
     match copied.header.slab_layout {
         Some(layout) => copied.cells(layout),

@@ -47,7 +47,12 @@ pub(super) fn find_room(directory: &Directory, wanted: u64) -> Result<()> {
     if free_bytes.saturating_sub(wanted) >= total_bytes / FREE_PART {
         return Ok(());
     }
-    Err(Error::NoSpace { asked_bytes: wanted, free_bytes, directory: directory.path().to_owned() })
+    Err(Error::NoSpace {
+        asked_bytes: wanted,
+        free_bytes,
+        lacks_inode: false,
+        directory: directory.path().to_owned(),
+    })
 }
 
 fn own_limit(directory: &Directory) -> Result<u64> {

@@ -65,10 +65,21 @@ pub(crate) struct TicketLink {
 pub(crate) struct OwnFiles {
     /// Segments, finished or not. One that is being made may be here twice.
     pub(crate) ids: Vec<SegmentId>,
-    pub(crate) names: Vec<ArrayName>,
+    /// The names that people gave, each with a slash behind it: one list, which may not fit into
+    /// memory.
+    pub(crate) name_bytes: Vec<u8>,
     pub(crate) tickets: Vec<TicketLink>,
     /// The number of names that were read, other users' and other programs' among them.
     pub(crate) names_read: usize,
+}
+
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+impl OwnFiles {
+    /// Returns the names that people gave.
+    pub(crate) fn names(&self) -> impl Iterator<Item = ArrayName> {
+        let names = self.name_bytes.split(|byte| *byte == b'/');
+        names.filter_map(|name| std::str::from_utf8(name).ok()?.parse().ok())
+    }
 }
 
 impl std::fmt::Display for Lookup<'_> {

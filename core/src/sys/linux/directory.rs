@@ -40,6 +40,7 @@ const DEFAULT_DIRECTORY: &str = "/dev/shm";
 pub(super) const SEGMENT_PREFIX: &str = "shmarray-";
 pub(super) const NAME_PREFIX: &str = "shmarray-name-";
 pub(super) const NEW_PREFIX: &str = "shmarray-new-";
+pub(super) const TICKET_PREFIX: &str = "shmarray-ticket-";
 
 /// The directory that segments live in. A segment stays in its directory even if `SHMARRAY_DIR`
 /// changes later.
@@ -208,6 +209,12 @@ impl Directory {
         let unlimited = facts.f_blocks == 0;
         let huge = || self.huge_pages("free_hugepages").unwrap_or(u64::MAX);
         Ok(if unlimited { huge() } else { (facts.f_bavail * facts.f_frsize) as _ })
+    }
+
+    /// Whether the file system has no inode left for this user. One without inodes of a fixed
+    /// number never lacks any.
+    pub(super) fn lacks_inodes(&self) -> bool {
+        self.facts().is_ok_and(|facts| facts.f_files > 0 && facts.f_favail == 0)
     }
 
     /// The size of the file system, or of physical memory if the file system has no limit.

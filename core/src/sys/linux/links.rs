@@ -9,16 +9,15 @@
 
 use std::fs;
 use std::io;
+use std::ops::ControlFlow;
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-use super::directory::Directory;
+use super::directory::{Directory, TICKET_PREFIX};
 use super::registry::{Liveness, process_owner};
 use crate::error::{Error, Result};
 use crate::name::SegmentText;
-use crate::sys::interface::OwnFiles;
-
-const TICKET_PREFIX: &str = "shmarray-ticket-";
+use crate::sys::interface::{OwnFiles, TicketLink};
 
 /// Returns the path of a ticket's link.
 fn ticket_path(directory: &Directory, of: &SegmentText, ticket: u64, cookie: u64) -> PathBuf {
@@ -57,13 +56,17 @@ pub(crate) fn unlink_ticket(directory: &Directory, of: &SegmentText, ticket: u64
     if has_links.is_ok_and(|facts| facts.nlink() <= 1) {
         return false;
     }
-    let start = format!("{TICKET_PREFIX}{}-{ticket}-", of.id);
-    let mut was_removed = false;
-    let read = directory.for_each_name(&start, |entry| {
-        was_removed |= fs::remove_file(directory.path().join(entry.name)).is_ok();
-        Ok(())
+    // The other arrays of the message have the same ticket. Another user's file stays.
+    let is_it = |link: TicketLink| {
+        (link.segment, link.ticket) == (of.id, ticket)
+            && (link.cell.is_none() || link.cell == of.cell)
+    };
+    let removed = directory.visit_names(|entry| {
+        let is_removed = entry.ticket_link().is_some_and(is_it)
+            && fs::remove_file(directory.path().join(entry.name())).is_ok();
+        if is_removed { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     });
-    read.is_ok() && was_removed
+    removed.is_ok_and(|removed| removed.is_some())
 }
 
 /// Removes the links of messages that nobody can receive any more.

@@ -58,8 +58,7 @@ pub(crate) fn read_memory_file(file: OwnedFd) -> io::Result<Vec<u8>> {
         let holes = "a memory file with holes, which no message has";
         return Err(io::Error::new(io::ErrorKind::InvalidData, holes));
     }
-    let size = usize::try_from(facts.size()).map_err(io::Error::other)?;
-    let mut bytes = zeros(size)?;
+    let mut bytes = zeros(usize::try_from(facts.size()).map_err(io::Error::other)?)?;
     file.read_exact_at(&mut bytes, 0)?;
     Ok(bytes)
 }

@@ -79,11 +79,11 @@ pub(super) fn reclaim_named(
 
 /// Gives back segments whose only link is a name and that have no holder: no id leads to them.
 pub(crate) fn sweep_names(directory: &Directory, files: &OwnFiles, liveness: &Liveness) {
-    for name in &files.names {
-        let facts = fs::symlink_metadata(directory.name_path(name));
+    for name in files.names() {
+        let facts = fs::symlink_metadata(directory.name_path(&name));
         if facts.is_ok_and(|facts| facts.is_file() && is_own(&facts) && facts.nlink() == 1) {
             // A later sweep retries after a failure.
-            let _ = reclaim_named(directory, name, liveness);
+            let _ = reclaim_named(directory, &name, liveness);
         }
     }
 }

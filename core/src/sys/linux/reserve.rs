@@ -41,8 +41,8 @@ pub(super) fn reserve(
 /// Turns ENOSPC into [`Error::NoSpace`]: a file system that cannot hold more files is full, too.
 pub(super) fn no_space_if_full(error: Error, directory: &Directory, asked_bytes: u64) -> Error {
     match error {
-        Error::Os { path, source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
-            no_space_or_os(directory, asked_bytes, &path, source)
+        Error::Os { source, .. } if source.raw_os_error() == Some(libc::ENOSPC) => {
+            no_space(directory, asked_bytes, directory.lacks_inodes())
         }
         error => error,
     }
@@ -52,11 +52,15 @@ pub(super) fn no_space_if_full(error: Error, directory: &Directory, asked_bytes:
 fn no_space_or_os(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
-            let free_bytes = directory.free_bytes().unwrap_or(0);
-            Error::NoSpace { asked_bytes, free_bytes, directory: directory.path().to_owned() }
+            no_space(directory, asked_bytes, false) // the file has its inode
         }
         _ => Error::os("fallocate", path, error),
     }
+}
+
+fn no_space(directory: &Directory, asked_bytes: u64, lacks_inode: bool) -> Error {
+    let free_bytes = directory.free_bytes().unwrap_or(0);
+    Error::NoSpace { asked_bytes, free_bytes, lacks_inode, directory: directory.path().to_owned() }
 }
 
 /// Releases the memory of parts of a segment, which read as zero from then on.

@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -21,10 +22,15 @@ use super::scratch::Scratch;
 use crate::error::{Error, Result};
 use crate::sys::shortage::reserve_for;
 
+/// The bytes that a message begins with.
+pub(crate) const MAGIC: &[u8; 4] = b"shmm";
 /// The length of a message's front, from which its receiver learns what to prepare.
 pub(crate) const FRONT_BYTES: usize = 16;
 /// The maximum number of fds in one message.
 pub(crate) const MAX_FDS: usize = 64;
+
+/// Whether this process, or the one that forked it, has had an end of a pipe.
+pub(super) static HAD_ENDS: AtomicBool = AtomicBool::new(false);
 
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 
@@ -35,6 +41,7 @@ const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/socketpair.2.html
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
+    HAD_ENDS.store(true, Ordering::Relaxed);
     Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
@@ -45,6 +52,7 @@ pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/getsockopt.2.html
 pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
+    HAD_ENDS.store(true, Ordering::Relaxed);
     sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
         && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }

@@ -72,7 +72,7 @@ impl Directory {
     }
 
     /// Returns all links of tickets, sorted by their segments.
-    pub(crate) fn ticket_links(&self) -> Vec<TicketLink> {
+    pub(crate) fn ticket_links(&self) -> Result<Vec<TicketLink>> {
         let link = |&(segment, cell, ticket): &(SegmentId, Option<u32>, u64)| TicketLink {
             segment,
             cell,
@@ -80,7 +80,7 @@ impl Directory {
             info: 0,
             inode: 0,
         };
-        self.links(|links| links.tickets.iter().map(link).collect())
+        Ok(self.links(|links| links.tickets.iter().map(link).collect()))
     }
 
     /// Reads or changes the links while no other thread does.

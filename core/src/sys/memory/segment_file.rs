@@ -79,6 +79,7 @@ impl SegmentFile {
             return Err(Error::NoSpace {
                 asked_bytes: bytes,
                 free_bytes,
+                lacks_inode: false,
                 directory: directory.path().to_owned(),
             });
         }

@@ -59,8 +59,8 @@ impl Directory {
     }
 
     /// Returns no links: messages have no tickets here.
-    pub(crate) fn ticket_links(&self) -> Vec<TicketLink> {
-        Vec::new()
+    pub(crate) fn ticket_links(&self) -> Result<Vec<TicketLink>> {
+        Ok(Vec::new())
     }
 
     pub(super) fn name_path(&self, name: &ArrayName) -> PathBuf {

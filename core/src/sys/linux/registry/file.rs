@@ -23,6 +23,7 @@ use super::super::directory::{Directory, Fnv1a, c_path, own_user, user};
 use super::super::fd::Fd;
 use crate::error::{Error, Result};
 use crate::name::SegmentId;
+use crate::sys::shortage::reserve;
 
 const PREFIX: &str = "shmarray-registry-";
 
@@ -87,8 +88,9 @@ pub(super) fn all(directory: &Directory) -> Vec<Registry> {
     let mut all: Vec<_> =
         open_at(&directory.path().join(plain_name()), false).into_iter().collect();
     for_each_random(directory, |name, is_own| {
-        if is_own() {
-            all.extend(open_at(&directory.path().join(name), false)); // or it is not asked
+        // One that cannot be opened, or that no memory is left for, is not asked.
+        if is_own() && reserve(&mut all, 1).is_ok() {
+            all.extend(open_at(&directory.path().join(name), false));
         }
     });
     all
@@ -133,9 +135,10 @@ fn first_random(directory: &Directory, mut first: Option<String>) -> Option<(Reg
 /// file is this user's. Only the names that are asked about cost more than to be read.
 fn for_each_random(directory: &Directory, mut visit: impl FnMut(&str, &dyn Fn() -> bool)) {
     let (start, own) = (plain_name() + "-", own_user());
-    let read = directory.for_each_name(&start, |entry| {
-        visit(entry.name, &|| entry.is_only_name_of(own));
-        Ok(())
+    let read = directory.visit_all_names(|entry| {
+        if entry.name().starts_with(&start) {
+            visit(entry.name(), &|| entry.is_only_name_of(own));
+        }
     });
     // A directory that cannot be read has no registry.
     let _ = read;

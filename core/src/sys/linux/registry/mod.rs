@@ -26,10 +26,10 @@ mod family;
 mod file;
 mod lock_mapping;
 mod process_list;
+mod owner;
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString, OsStr};
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -46,25 +46,14 @@ use super::mmap;
 use super::mutex::{Mutex, MutexGuard, free_in_child};
 use super::trial::is_usable;
 use crate::error::{Error, Result};
-use crate::name::{random_bits, random_owner};
+use crate::name::random_bits;
 use crate::sys::shortage::or_after_relief;
 use family::family;
 pub(crate) use family::family_of;
 use file::Registry;
 use lock_mapping::LockMapping;
-
-/// The owner of an entry, a process or a message, as its entries name it.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Owner {
-    pub(crate) id: u64,
-    pub(crate) info: u64,
-}
-
-impl Owner {
-    fn cookie(&self) -> u64 {
-        self.info >> 40
-    }
-}
+use owner::{FAMILY_MESSAGE, LOCK, MESSAGE, PID, lock_family, lock_new_byte, register};
+pub(crate) use owner::{Owner, is_message};
 
 /// This process's registration in the registry of one directory and user.
 struct Registered {
@@ -177,50 +166,14 @@ fn remember(directory: &Directory, path: CString) {
     }
 }
 
-/// Locks a byte for a process, and its family's, and enters the process in the process list.
-/// Allocates nothing. An error has the name of the call that failed.
-fn register(
-    registry: &Registry,
-) -> std::result::Result<(Owner, LockMapping), (&'static str, io::Error)> {
-    let owner = lock_new_byte(registry, PROCESS).map_err(|error| (LOCK, error))?;
-    lock_family(&registry.file).map_err(|error| (LOCK, error))?;
-    let lock_mapping = LockMapping::map(&registry.file).map_err(|error| ("mmap", error))?;
-    process_list::enter(&registry.file, owner.id);
-    Ok((owner, lock_mapping))
-}
-
-/// Locks the byte of this process's family, together with the family's other processes.
-fn lock_family(file: &File) -> io::Result<()> {
-    lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
-}
-
-/// Locks a byte that no process has locked.
-fn lock_new_byte(registry: &Registry, kind: u64) -> io::Result<Owner> {
-    let info = (registry.cookie << 40) | (kind << 32) | u64::from(std::process::id());
-    loop {
-        let id = random_owner().map_err(io::Error::other)?;
-        match lock::try_exclusive_at(&registry.file, id as i64) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
-            locked => return locked.map(|()| Owner { id, info }),
-        }
-    }
-}
-
 fn not_locked(directory: &Directory) -> impl FnOnce(io::Error) -> Error + use<'_> {
     |error| Error::os(LOCK, directory.path(), error)
 }
-
-const LOCK: &str = "fcntl(F_OFD_SETLK)";
 
 /// Returns a registry's path for an error.
 fn path_of(path: &CStr) -> &Path {
     Path::new(OsStr::from_bytes(path.to_bytes()))
 }
-
-/// The kinds of owners, in bits 32–39 of the owner info.
-const PROCESS: u64 = 0;
-const MESSAGE: u64 = 1;
-const FAMILY_MESSAGE: u64 = 2;
 
 /// Returns the ticket of a message in a pipe, and the fd that keeps it alive and travels with it.
 pub(crate) fn message(directory: &Directory) -> Result<(Owner, OwnedFd)> {
@@ -280,14 +233,6 @@ pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
     lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
 }
-
-/// Whether an entry's owner is a message.
-pub(crate) fn is_message(info: u64) -> bool {
-    (info >> 32) & 0xff != PROCESS
-}
-
-/// The bits of an owner info that are the process's pid, as that process sees itself.
-const PID: u64 = 0xffff_ffff;
 
 /// A view of which owners are alive. It asks the kernel once for each owner, and looks for a
 /// registry once, when it is first needed. Without one all owners count as alive.
