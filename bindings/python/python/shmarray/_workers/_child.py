@@ -3,6 +3,7 @@
 import abc
 import contextlib
 import os
+import pickle
 import signal
 from collections.abc import Callable
 from typing import Any
@@ -101,6 +102,8 @@ class _Worker:
         if os.getpid() != self._pid:
             os._exit(0)  # a child that the task forked, and that should not have returned
         del call  # its arrays are released before the next task
+        if not outcome[0]:
+            _make_arrive(outcome[1])
         try:
             self._answer(number, outcome)
         except BaseException as error:
@@ -121,3 +124,23 @@ class _Worker:
 
 def _raise(error: Exception) -> None:
     raise error
+
+
+def _make_arrive(raised: Any) -> None:
+    """Replaces an exception that can be pickled and not unpickled. The parent would raise what
+    unpickling raises, which says neither what was raised nor where.
+
+    ``raised`` is the standard modules' wrapper of an exception and of its traceback as text.
+    """
+    error = getattr(raised, "exc", None)
+    try:
+        data = pickle.dumps(error)
+    except Exception:
+        return  # reported when it is sent
+    try:
+        pickle.loads(data)
+    except Exception as failure:
+        kind = type(error)
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        why = f"it cannot be unpickled here ({type(failure).__name__}: {failure})"
+        raised.exc = pickle.UnpicklingError(f"the task raised {name}: {error}; {why}")
