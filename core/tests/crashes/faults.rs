@@ -59,7 +59,9 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_socketpair | SYS_pipe2 => &[EMFILE, ENFILE, ENOMEM],
         SYS_sendmsg => &[EINTR, ENOMEM, ENOBUFS, ETOOMANYREFS],
         SYS_recvmsg | SYS_recvfrom => &[EINTR, ENOMEM],
-        SYS_ppoll => &[EINTR, ENOMEM],
+        SYS_ppoll | SYS_poll => &[EINTR, ENOMEM],
+        SYS_getsockopt => &[ENOTSOCK],
+        SYS_dup3 => &[EBUSY, EINTR],
         SYS_clone => &[EAGAIN, ENOMEM],
         // Announcements, calls that cannot fail, and calls of the allocator or the C library.
         SYS_getppid | SYS_getpid | SYS_gettid | SYS_geteuid | SYS_getuid | SYS_exit_group => &[],

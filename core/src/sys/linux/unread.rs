@@ -13,6 +13,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::Ordering;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{DupFlags, dup3};
 use rustix::net::{RecvFlags, recv};
 
@@ -27,7 +28,7 @@ pub(crate) fn close_unread() -> bool {
     if !HAD_ENDS.load(Ordering::Relaxed) {
         return false;
     }
-    let unread: Vec<RawFd> = open_fds().into_iter().filter(|fd| has_message(*fd)).collect();
+    let unread: Vec<RawFd> = readable_fds().into_iter().filter(|fd| has_message(*fd)).collect();
     let closed = if unread.is_empty() { None } else { pair().ok() };
     for (fd, (closed, _)) in unread.into_iter().zip(closed.iter().cycle()) {
         // SAFETY: an owned fd must be open and belong to nobody else. It is one of this process,
@@ -39,11 +40,26 @@ pub(crate) fn close_unread() -> bool {
     true
 }
 
-/// Returns the fds of this process; none where there is no `/proc`.
-fn open_fds() -> Vec<RawFd> {
+/// Returns the fds of this process that can be read now; none where there is no `/proc`.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/poll.2.html
+fn readable_fds() -> Vec<RawFd> {
     let Ok(entries) = std::fs::read_dir("/proc/self/fd") else { return Vec::new() };
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok();
-    entries.flatten().filter_map(number).collect()
+    let open: Vec<RawFd> = entries.flatten().filter_map(number).collect();
+    // SAFETY: the fds must stay open while they are borrowed. The table named them just now. One
+    // that another thread closes meanwhile is POLLNVAL, or another file that is only asked.
+    let borrowed = open.iter().map(|fd| unsafe { BorrowedFd::borrow_raw(*fd) });
+    let mut asked: Vec<_> =
+        borrowed.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    if poll(&mut asked, Some(&Timespec::default())).is_err() {
+        return Vec::new(); // what is unread is left to a sweep
+    }
+    let is_readable = |asked: &PollFd<'_>| asked.revents().contains(PollFlags::IN);
+    open.into_iter().zip(&asked).filter(|(_, asked)| is_readable(asked)).map(|(fd, _)| fd).collect()
 }
 
 /// Whether an fd is an end of a pipe in which one of our messages waits.
