@@ -271,3 +271,26 @@ def test_all_of_the_package_is_imported_by_nobody_who_imports_shmarray(run_pytho
     )
     assert run_python(code) == "[]\n"
     assert "shmarray.multiprocessing" in sys.modules
+
+
+def test_the_package_may_take_the_place_of_the_standard_one(run_python):
+    code = """
+import sys
+import shmarray.multiprocessing
+sys.modules["multiprocessing"] = shmarray.multiprocessing
+import multiprocessing.pool
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import Process, Queue
+import numpy
+assert multiprocessing.pool.Pool.__module__ == "shmarray.multiprocessing.pool"
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    print(pool.map(numpy.sum, [numpy.ones(100_000)] * 2) == [100_000] * 2)
+queue = Queue()
+worker = multiprocessing.get_context("fork").Process(target=queue.put, args=(numpy.ones(9),))
+worker.start()
+print(queue.get().sum() == 9)
+worker.join()
+with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as executor:
+    print(executor.submit(numpy.sum, numpy.ones(9)).result() == 9)
+"""
+    assert run_python(code) == "True\nTrue\nTrue\n"

@@ -8,6 +8,9 @@ module Numo
     # view. A private array goes on to Numo's method, unless another thread is copying it to shared
     # memory.
     module Guards
+      # Numo's own method.
+      MARSHAL_DUMP = NArray.instance_method(:marshal_dump)
+
       # Does nothing, as Numo does nothing for a view: the memory is freed with its last view.
       def free
         return self if Shared.shared?(self)
@@ -41,6 +44,14 @@ module Numo
         raise FrozenError, "can't modify frozen #{self.class}" if frozen? && Shared.shared?(self)
 
         super
+      end
+
+      # Dumps a copy of bits and of objects: of a view that does not begin where its memory does
+      # Numo dumps other bits, and crashes for objects.
+      def marshal_dump
+        return super unless is_a?(Bit) || is_a?(RObject)
+
+        MARSHAL_DUMP.bind_call(dup)
       end
 
       def marshal_load(*)
