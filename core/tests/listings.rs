@@ -230,8 +230,16 @@ fn a_process_whose_registrys_name_another_user_has_does_not_search_for_it_again(
         let mut reports = Reports::watch();
         (1..10).for_each(work);
         assert!(!reports.show_a_reading(), "an operation has read the directory");
-        fork(|| (10..20).for_each(work)).ended();
+        let ((here, there), (goes, waits)) = (Pipe::pair().unwrap(), Pipe::pair().unwrap());
+        let child = fork(|| {
+            (10..20).for_each(work);
+            there.send(b"done", &[], None).unwrap();
+            waits.receive(None).unwrap();
+        });
+        here.receive(None).unwrap();
         assert!(!reports.show_a_reading(), "an operation of a child has read the directory");
+        goes.send(b"go", &[], None).unwrap();
+        child.ended(); // its exit sweeps, since it has had pipes
     });
 }
 

@@ -91,6 +91,16 @@ def through_a_pipe(obj):
     return there.recv()
 
 
+def through_a_full_pipe(obj):
+    """Sends in a thread, which waits if there is no room."""
+    here, there = mp.Pipe()
+    sending = threading.Thread(target=here.send, args=(obj,))
+    sending.start()
+    got = there.recv()
+    sending.join()
+    return got
+
+
 each_message = pytest.mark.parametrize("way", [*WAYS, through_a_pipe], ids=lambda way: way.__name__)
 
 
@@ -258,10 +268,8 @@ class Flushes:
 
 @pytest.mark.parametrize("size", [4, 1000, 20_000])
 def test_a_write_during_pickling_is_in_the_objects_pickled_later(size):
-    here, there = mp.Pipe()
     flushes = Flushes(size)
-    threading.Thread(target=here.send, args=([flushes.buffer, flushes],)).start()
-    assert there.recv()[1].buffer.tolist() == [7] * size
+    assert through_a_full_pipe([flushes.buffer, flushes])[1].buffer.tolist() == [7] * size
 
 
 @pytest.mark.parametrize("start", range(0, 9, 2))
@@ -305,9 +313,7 @@ class Shrinks:
 
 def test_an_array_that_was_given_other_memory_is_not_looked_at():
     array = np.arange(100_000.0)  # its memory goes back to the system
-    here, there = mp.Pipe()
-    threading.Thread(target=here.send, args=([array, Shrinks(array)],)).start()
-    assert there.recv()[1] == [0]
+    assert through_a_full_pipe([array, Shrinks(array)])[1] == [0]
 
 
 def test_an_empty_part_of_an_array_has_nothing_in_common():

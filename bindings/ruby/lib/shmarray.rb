@@ -102,7 +102,8 @@ module Shmarray
     attr_writer :others
   end
 
-  private_class_method :bind_numo, :sweep_dead, :make_room, :room?, :arrays_in?, :extended?
+  private_class_method :bind_numo, :sweep_dead, :make_room, :reuse_dead, :room?, :arrays_in?,
+                       :extended?
   if defined?(JobCounter)
     private_class_method :job_counter, :process_fd, :write_some
     private_constant :JobCounter

@@ -38,7 +38,7 @@ impl<'a> Elements<'a> {
     /// Returns the elements of an array.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when their size overflows, as it may with strides of zero.
+    /// [`crate::Error::InvalidArgument`] when their size overflows, as it may with strides of zero.
     pub fn of(array: &'a Array) -> Result<Self> {
         let layout = Layout { offset: 0, ..array.layout().clone() };
         // SAFETY: every element of the array's layout, from its first on, can be read while the

@@ -112,7 +112,7 @@ def _in_class(array: Array, kind: type[Array]) -> Array:
     """Returns an array of a subclass over the memory of an array. Its ``__array_finalize__`` gets
     None, as from a pickle; from ``array.view`` it would get the array.
     """
-    memory = array.base
+    memory: Any = array.base
     offset = address_of(array) - address_of(np.frombuffer(memory, np.uint8))
     made = np.ndarray.__new__(kind, array.shape, array.dtype, memory, offset, array.strides)
     if not array.flags.writeable:

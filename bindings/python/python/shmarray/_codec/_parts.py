@@ -32,7 +32,7 @@ class ReadOnly(IntEnum):
         return self is ReadOnly.ALL or (bool(array.flags.forc) and _is_buffer(array))
 
 
-def _is_buffer(array: Array) -> bool:
+def _is_buffer(array: Any) -> bool:
     try:
         memoryview(array).release()
     except ValueError:  # dates, for example
