@@ -49,7 +49,7 @@ mod handlers {
             // its own thread.
             return;
         }
-        if sys::close_unread() {
+        if sys::close_unread() | sys::leave_family() {
             sweep::of_unread();
         }
         sweep::at_exit(exit::leave_all());

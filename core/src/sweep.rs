@@ -319,9 +319,9 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
     true
 }
 
-/// Sweeps at the exit of a process that has had ends of pipes, and may have closed them with
-/// messages in them, before it gives back what it holds itself: a segment is given back by its last
-/// holder.
+/// Sweeps at the exit of a process that may leave messages which nobody can receive any more, in
+/// pipes or as bytes of its family, before it gives back what it holds itself: a segment is given
+/// back by its last holder.
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) fn of_unread() {
     if SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {

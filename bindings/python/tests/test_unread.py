@@ -11,6 +11,7 @@ import pytest
 
 PROGRAM = """
 import os, sys
+import shmarray
 import shmarray.multiprocessing as mp
 import numpy as np
 
@@ -56,6 +57,19 @@ PROGRAMS = {
         "pool = fork.Pool(2); results = [pool.apply_async(np.ones, (100_000,)) for _ in range(4)];"
         "results[0].get()"
     ),
+    "bytes": "kept = [shmarray.dumps(array) for _ in range(4)]",
+    "bytes to be loaded again": "kept = shmarray.dumps(array, loads=2); shmarray.loads(kept)",
+    "bytes from a child": (
+        "child = fork.Process(target=shmarray.dumps, args=(array,)); child.start(); child.join()"
+    ),
+    "bytes from a program that was started": (
+        "child = mp.get_context('spawn').Process(target=shmarray.dumps, args=(array,));"
+        "child.start(); child.join()"
+    ),
+    "bytes of a parent, and a child that is the last": (
+        "reads, writes = os.pipe(); kept = shmarray.dumps(array)\n"
+        "    if os.fork() == 0: os.close(writes); os.read(reads, 1); sys.exit()"
+    ),
     "a manager": "manager = mp.Manager(); queue = manager.Queue(); put(queue)",
 }
 
@@ -68,5 +82,6 @@ def test_a_program_that_ends_with_unread_messages_leaves_no_memory(
     monkeypatch.setenv("SHMARRAY_POOL_BYTES", pool_bytes)
     program = tmp_path / "program.py"
     program.write_text(f"{PROGRAM}    {PROGRAMS[name]}\n")
+    # The pipes of its output end with the last process.
     done = subprocess.run([sys.executable, program], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, files()) == (0, "", [])

@@ -36,6 +36,18 @@ class MessageTest < SharedMemoryTest
     assert_equal 9, a[0, 1]
   end
 
+  UNREAD = <<~RUBY
+    require "shmarray"
+    here, there = Shmarray::Pipe.pair
+    here.send_arrays("x", [8, 100_000].map { |size| Shmarray::Array.create(:uint8, size) })
+  RUBY
+
+  def test_a_program_that_ends_with_an_unread_message_leaves_no_memory
+    said, status = ruby(UNREAD)
+    assert_equal ["", true], [said, status.success?]
+    assert_empty segments_in
+  end
+
   def test_a_received_array_may_be_readonly
     a = marked(3, 1)
     @here.send_arrays("", [a])

@@ -74,9 +74,9 @@ use portable as backend;
 #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
 pub(crate) use linux::{
     Appearances, EventFd, FamilyLock, ForeignFile, FutexPage, Mutex, MutexGuard, SharedWords,
-    block_signals, close_unread, coarse_ns, fork, is_orphaned, keep_family, leave_process_lists,
-    memory_file, message, operations, read_memory_file, sleep_at, socket, ticket_of, wake_at,
-    without_fork,
+    block_signals, close_unread, coarse_ns, fork, is_orphaned, keep_family, leave_family,
+    leave_process_lists, memory_file, message, operations, read_memory_file, sleep_at, socket,
+    ticket_of, wake_at, without_fork,
 };
 #[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
 pub(crate) use memory::{Mutex, MutexGuard};

@@ -71,7 +71,8 @@ pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use reclaim::{discard, is_absent_or_foreign, reclaim, sweep_names};
 pub(crate) use registry::{
     Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, is_message,
-    keep_family, leave_process_lists, message, process_owner, refresh_user, ticket_of,
+    keep_family, leave_family, leave_process_lists, message, process_owner, refresh_user,
+    ticket_of,
 };
 pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};

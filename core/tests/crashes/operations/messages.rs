@@ -1,7 +1,9 @@
 //! Operations that send, receive and discard.
 
 use super::{Operation, PLAIN};
-use crate::actions::{discard, receive, receive_in_vain, send, send_by_link, send_to_oneself};
+use crate::actions::{
+    discard, end_with_messages, receive, receive_in_vain, send, send_by_link, send_to_oneself,
+};
 use crate::stage::Prop::{Forgotten, Given, GivenCell, Sent};
 
 pub(super) static ROWS: &[Operation] = &[
@@ -36,6 +38,13 @@ pub(super) static ROWS: &[Operation] = &[
         name: "receive in vain",
         props: &[Given, GivenCell, Sent],
         prepare: receive_in_vain,
+        ..PLAIN
+    },
+    Operation {
+        name: "end of a process with what nobody received",
+        props: &[Given, GivenCell],
+        prepare: end_with_messages,
+        least: 30,
         ..PLAIN
     },
     Operation {

@@ -122,6 +122,7 @@ pub(crate) fn follow() -> Result<(), Error> {
     SYMBOLS.get_or_init(|| (symbol(c"gc_by"), symbol(c"method")));
     // The first call makes symbols of Ruby's own, which it cannot do while it marks.
     was_asked_for();
+    now_ms(); // fills its cell, which no fork then finds half made
     new_canary()?;
     let marker = new_object(&MARKER_TYPE)?;
     // SAFETY: `new_object` made the marker, and Ruby never frees an object that is registered so.

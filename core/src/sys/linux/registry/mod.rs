@@ -4,7 +4,8 @@
 //! A process is registered by a random byte below 2^52, locked exclusively. A mapping keeps the
 //! lock, so that closing fds cannot release it. The mapping is not inherited. A forked child gets a
 //! byte of its own, which the parent locks for it before the fork (I1), so that the child holds
-//! what its parent held from its first instruction on.
+//! what its parent held from its first instruction on. The family's lock has another mapping, which
+//! children do inherit; the exit removes it first, and finds what the family's last process leaves.
 //!
 //! An entry's cookie says which inode its owner locked. If the registry is deleted and created
 //! anew, the kernel can no longer be asked for locks on the old one. Such owners count as alive
@@ -15,7 +16,7 @@
 //! |---|---|---|---|
 //! | 1 … 2^52 − 1, random | exclusive | a process's mapping | a process |
 //! | 1 … 2^52 − 1, random | exclusive | an fd in the message (`SCM_RIGHTS`) | a message in a pipe |
-//! | 2^52 + f·2^32, f random | shared | a mapping in each process of the family | family f |
+//! | 2^52 + f·2^32, f random | shared | a mapping that forked children inherit | family f |
 //! | the same | shared | a mapping in each process that has a channel open | the channel's family |
 //!
 //! A message that is sent out of band has a ticket 2^52 + f·2^32 + r, which lives as long as family
@@ -34,7 +35,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use rustc_hash::FxHashMap;
 
@@ -63,6 +64,8 @@ struct Registered {
     path: CString,
     /// `None` in a child whose byte could not be locked: its holds are lock-only until it gets one.
     own: Option<(Owner, LockMapping)>,
+    /// The locks of this process's family: one for each registry that there was, until the exit.
+    families: Vec<FamilyLock>,
     /// The child's registration, from the preparation of a fork to its end.
     child: Option<(Owner, LockMapping)>,
     /// The registry, open while a fork is prepared.
@@ -70,6 +73,13 @@ struct Registered {
 }
 
 impl Registered {
+    /// Returns a registry of this process's user, in which the process has not registered.
+    fn new(directory: Directory, path: CString) -> Self {
+        let user = USER.load(Ordering::Relaxed);
+        let (own, families) = (None, Vec::new());
+        Self { directory, user, path, own, families, child: None, opened: None }
+    }
+
     /// Whether this registration is for that directory and this process's user.
     fn is_for(&self, directory: &Directory) -> bool {
         self.directory.path() == directory.path() && self.user == USER.load(Ordering::Relaxed)
@@ -114,18 +124,32 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
     let known = at.map(|at| all[at].path.clone());
     let (registry, path) = file::open(directory, known)?;
     let at_path = |(call, error)| Error::os(call, path_of(&path), error);
+    let family = lock_own_family(&registry, &path).map_err(at_path)?;
     let (owner, lock_mapping) = register(&registry).map_err(at_path)?;
     lock_mapping.exclude_from_forks();
     mmap::keep_spare();
-    let own = Some((owner, lock_mapping));
-    match at {
-        Some(at) => (all[at].own, all[at].path) = (own, path),
-        None => {
-            let (directory, user) = (directory.clone(), USER.load(Ordering::Relaxed));
-            all.push(Registered { directory, user, path, own, child: None, opened: None });
-        }
-    }
+    let at = at.unwrap_or_else(|| {
+        all.push(Registered::new(directory.clone(), path.clone()));
+        all.len() - 1
+    });
+    all[at].path = path;
+    all[at].own = Some((owner, lock_mapping));
+    all[at].families.push(family);
     Ok(owner)
+}
+
+/// Locks the byte of this process's family in the registry that was opened by that path. The lock
+/// needs an open file of its own, or it could not be given up before the process's.
+fn lock_own_family(
+    registry: &Registry,
+    path: &CStr,
+) -> std::result::Result<FamilyLock, (&'static str, io::Error)> {
+    let again = file::open_at_c(path, false).map_err(|error| ("open", error))?;
+    if again.cookie != registry.cookie {
+        return Err(("open", io::ErrorKind::NotFound.into())); // it was deleted just now
+    }
+    lock_family(&again.file).map_err(|error| (LOCK, error))?;
+    LockMapping::map(&again.file).map(FamilyLock).map_err(|error| ("mmap", error))
 }
 
 /// Opens this user's registry; creates it if there is none.
@@ -159,10 +183,7 @@ fn remember(directory: &Directory, path: CString) {
     match all.iter_mut().find(|one| one.is_for(directory)) {
         Some(one) if one.own.is_none() => one.path = path,
         Some(_) => {} // the path is that of its own registration
-        None => {
-            let (directory, user) = (directory.clone(), USER.load(Ordering::Relaxed));
-            all.push(Registered { directory, user, path, own: None, child: None, opened: None });
-        }
+        None => all.push(Registered::new(directory.clone(), path)),
     }
 }
 
@@ -188,6 +209,7 @@ pub(crate) fn message(directory: &Directory) -> Result<(Owner, OwnedFd)> {
 /// The same as for registration: a ticket that is in no registry would never expire.
 pub(crate) fn family_message(directory: &Directory) -> Result<Owner> {
     let own = process_owner_or_error(directory)?;
+    HAD_TICKETS.store(true, Ordering::Relaxed);
     let info = (own.cookie() << 40) | (FAMILY_MESSAGE << 32) | u64::from(std::process::id());
     Ok(Owner { id: family()? | (random_bits()? >> 32).max(1), info })
 }
@@ -202,7 +224,8 @@ pub(crate) fn ticket_of(directory: &Directory, channel: u64) -> Result<Owner> {
     Ok(Owner { id: family::of_channel(channel) | (random_bits()? >> 32).max(1), info })
 }
 
-/// The lock of a channel's family, which keeps the channel's tickets. Forked children inherit it.
+/// The lock of a family, a channel's or this process's, which keeps the family's tickets. Forked
+/// children inherit it.
 pub(crate) struct FamilyLock(LockMapping);
 
 // SAFETY: shared references must be usable by several threads at once; nothing is done with one.
@@ -229,6 +252,7 @@ impl Drop for FamilyLock {
 /// Returns this process's family and an fd that keeps it alive in whatever process has the fd.
 pub(crate) fn keep_family(directory: &Directory) -> Result<(u64, OwnedFd)> {
     process_owner_or_error(directory)?; // makes this process a member of the family
+    HAD_TICKETS.store(true, Ordering::Relaxed);
     let registry = open(directory)?;
     lock_family(&registry.file).map_err(not_locked(directory))?;
     Ok((family()?, registry.file.into_owned()))
@@ -375,6 +399,16 @@ fn register_anew(directory: &Directory, own: Owner) -> bool {
     process_owner(directory).is_some()
 }
 
+/// Whether this process, a child or a program that it started may have made tickets of its family.
+static HAD_TICKETS: AtomicBool = AtomicBool::new(false);
+
+/// Leaves this process's family at an ordinary exit. Returns whether the family may have left
+/// messages that nobody has received. If another process of it lives, they hold.
+pub(crate) fn leave_family() -> bool {
+    REGISTERED.lock().iter_mut().for_each(|one| one.families.clear());
+    HAD_TICKETS.load(Ordering::Relaxed)
+}
+
 /// Removes this process from the process lists at an ordinary exit, when it leaves nothing behind.
 pub(crate) fn leave_process_lists() {
     let own = |one: &Registered| Some((one.directory.clone(), one.own.as_ref()?.0));
@@ -391,6 +425,7 @@ pub(crate) fn leave_process_lists() {
 /// interrupted the allocator.
 pub(crate) fn register_child() {
     let mut all = REGISTERED.lock();
+    HAD_TICKETS.fetch_or(!all.is_empty(), Ordering::Relaxed);
     for one in all.iter_mut() {
         one.opened = file::open_at_c(&one.path, true).ok();
         one.child = one.opened.as_ref().and_then(|registry| register(registry).ok());

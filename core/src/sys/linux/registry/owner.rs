@@ -39,13 +39,11 @@ pub(crate) fn is_message(info: u64) -> bool {
 /// The call that locks a byte, for errors.
 pub(super) const LOCK: &str = "fcntl(F_OFD_SETLK)";
 
-/// Locks a byte for a process, and its family's, and enters the process in the process list.
-/// Allocates nothing. An error has the name of the call that failed.
+/// Locks a byte for a process and enters the process in the process list. Allocates nothing. An error has the name of the call that failed.
 pub(super) fn register(
     registry: &Registry,
 ) -> std::result::Result<(Owner, LockMapping), (&'static str, io::Error)> {
     let owner = lock_new_byte(registry, PROCESS).map_err(|error| (LOCK, error))?;
-    lock_family(&registry.file).map_err(|error| (LOCK, error))?;
     let lock_mapping = LockMapping::map(&registry.file).map_err(|error| ("mmap", error))?;
     process_list::enter(&registry.file, owner.id);
     Ok((owner, lock_mapping))
