@@ -25,6 +25,9 @@ use crate::error::{Error, Result};
 use crate::name::SegmentId;
 use crate::sys::shortage::reserve;
 
+/// Where the bytes that stand for families begin.
+pub(super) const FAMILIES: u64 = 1 << 52;
+
 const PREFIX: &str = "shmarray-registry-";
 
 /// An open registry.

@@ -23,11 +23,11 @@
 //! f.
 #![allow(unsafe_code)] // the table in a forked child
 
-mod family;
 mod file;
 mod lock_mapping;
 mod process_list;
 mod owner;
+mod family;
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::{CStr, CString, OsStr};
@@ -49,11 +49,11 @@ use super::trial::is_usable;
 use crate::error::{Error, Result};
 use crate::name::random_bits;
 use crate::sys::shortage::or_after_relief;
-use family::family;
-pub(crate) use family::family_of;
+pub(crate) use family::{FamilyLock, family_of};
+use family::{family, lock_family, lock_own_family};
 use file::Registry;
 use lock_mapping::LockMapping;
-use owner::{FAMILY_MESSAGE, LOCK, MESSAGE, PID, lock_family, lock_new_byte, register};
+use owner::{FAMILY_MESSAGE, LOCK, MESSAGE, PID, lock_new_byte, register};
 pub(crate) use owner::{Owner, is_message};
 
 /// This process's registration in the registry of one directory and user.
@@ -138,20 +138,6 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
     Ok(owner)
 }
 
-/// Locks the byte of this process's family in the registry that was opened by that path. The lock
-/// needs an open file of its own, or it could not be given up before the process's.
-fn lock_own_family(
-    registry: &Registry,
-    path: &CStr,
-) -> std::result::Result<FamilyLock, (&'static str, io::Error)> {
-    let again = file::open_at_c(path, false).map_err(|error| ("open", error))?;
-    if again.cookie != registry.cookie {
-        return Err(("open", io::ErrorKind::NotFound.into())); // it was deleted just now
-    }
-    lock_family(&again.file).map_err(|error| (LOCK, error))?;
-    LockMapping::map(&again.file).map(FamilyLock).map_err(|error| ("mmap", error))
-}
-
 /// Opens this user's registry; creates it if there is none.
 pub(super) fn open(directory: &Directory) -> Result<Registry> {
     file::open(directory, known_path(directory)).map(|(registry, _)| registry)
@@ -224,28 +210,12 @@ pub(crate) fn ticket_of(directory: &Directory, channel: u64) -> Result<Owner> {
     Ok(Owner { id: family::of_channel(channel) | (random_bits()? >> 32).max(1), info })
 }
 
-/// The lock of a family, a channel's or this process's, which keeps the family's tickets. Forked
-/// children inherit it.
-pub(crate) struct FamilyLock(LockMapping);
-
-// SAFETY: shared references must be usable by several threads at once; nothing is done with one.
-unsafe impl Sync for FamilyLock {}
-
 impl FamilyLock {
-    /// Locks the byte of a channel's family, together with the other processes that do.
+    /// Locks the byte of a channel's family.
     pub(crate) fn new(directory: &Directory, channel: u64) -> Result<Self> {
         process_owner_or_error(directory)?;
-        let registry = open(directory)?;
-        let byte = family::of_channel(channel) as i64;
-        lock::try_shared_at(&registry.file, byte).map_err(not_locked(directory))?;
-        let mapping = LockMapping::map(&registry.file);
-        mapping.map(Self).map_err(|error| Error::os("mmap", directory.path(), error))
-    }
-}
-
-impl Drop for FamilyLock {
-    fn drop(&mut self) {
-        LockMapping(self.0.0, self.0.1).unmap();
+        let locked = Self::of_channel(&open(directory)?, channel);
+        locked.map_err(|(call, error)| Error::os(call, directory.path(), error))
     }
 }
 

@@ -1,10 +1,8 @@
 //! Owners: the bytes that processes and messages lock, and how a process locks its own.
 
-use std::fs::File;
 use std::io;
 
 use super::super::lock;
-use super::family::family;
 use super::file::Registry;
 use super::lock_mapping::LockMapping;
 use super::process_list;
@@ -39,7 +37,8 @@ pub(crate) fn is_message(info: u64) -> bool {
 /// The call that locks a byte, for errors.
 pub(super) const LOCK: &str = "fcntl(F_OFD_SETLK)";
 
-/// Locks a byte for a process and enters the process in the process list. Allocates nothing. An error has the name of the call that failed.
+/// Locks a byte for a process and enters the process in the process list. Allocates nothing. An
+/// error has the name of the call that failed.
 pub(super) fn register(
     registry: &Registry,
 ) -> std::result::Result<(Owner, LockMapping), (&'static str, io::Error)> {
@@ -47,11 +46,6 @@ pub(super) fn register(
     let lock_mapping = LockMapping::map(&registry.file).map_err(|error| ("mmap", error))?;
     process_list::enter(&registry.file, owner.id);
     Ok((owner, lock_mapping))
-}
-
-/// Locks the byte of this process's family, together with the family's other processes.
-pub(super) fn lock_family(file: &File) -> io::Result<()> {
-    lock::try_shared_at(file, family().map_err(io::Error::other)? as i64)
 }
 
 /// Locks a byte that no process has locked.

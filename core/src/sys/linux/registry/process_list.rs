@@ -24,7 +24,7 @@ use std::os::unix::fs::FileExt;
 
 use super::super::limits::file_limit;
 use super::super::lock;
-use super::family::FAMILIES;
+use super::file::FAMILIES;
 use crate::sys::shortage::reserve;
 
 /// The maximum number of processes in the list.
