@@ -2,15 +2,18 @@
 
 # Sends frames of 1920 × 1080 × 3 bytes from two processes to their parent in three ways: by Marshal
 # through a pipe, as the gem parallel does; returned from Numo::Parallel.map; and written in place.
-# Each way also runs with a block that does the same and returns nil.
+# Each way also runs with a block that does the same and returns nil. "page fault" is what it costs
+# to write a page of shared memory for the first time, minus the second time.
 #
 #   ruby frames.rb FRAMES ROUNDS      prints a line of JSON: the seconds of each way, by round
 #
 # A block changes a few bytes of its frame before it returns it. The parent checks each frame.
 
 require "json"
+require "tempfile"
 require "numo/shared"
 
+Warning[:experimental] = false # IO::Buffer
 FRAMES, ROUNDS = ARGV.map { |word| Integer(word) }
 SHAPE = [1080, 1920, 3].freeze
 PROCESSES = 2
@@ -75,6 +78,23 @@ WAYS = {
   "in place, nil" => -> { in_place { |_frame, number| step(number) && nil } }
 }.freeze
 
+# The seconds of each page of a frame's memory.
+def page_fault
+  Tempfile.create("page-fault", "/dev/shm") do |file|
+    file.truncate(FRAME.size)
+    memory = IO::Buffer.map(file)
+    cold, warm = Array.new(2) { seconds { memory.clear(1) } }
+    memory.free
+    (cold - warm) / (FRAME.size / 4096.0)
+  end
+end
+
+def seconds
+  began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+  yield
+  Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+end
+
 def check(frames)
   frames.each_with_index do |frame, number|
     right = frame[3, 3, 2] == number % 256 && frame[-1, -1, -1] == FRAME[-1, -1, -1]
@@ -84,14 +104,15 @@ end
 
 # The first round is not reported: it makes the segments that the others reuse. Nothing starts the
 # collector, as programs do not either: a collection would empty the pool.
-seconds = WAYS.transform_values { [] }
+measured = WAYS.transform_values { [] }
+measured["page fault"] = []
 (ROUNDS + 1).times do |round|
   WAYS.each do |name, way|
-    began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    frames = way.call
-    took = Process.clock_gettime(Process::CLOCK_MONOTONIC) - began
+    frames = nil
+    took = seconds { frames = way.call }
     check(frames) unless name.end_with?("nil")
-    seconds[name] << took unless round.zero?
+    measured[name] << took unless round.zero?
   end
+  measured["page fault"] << page_fault unless round.zero?
 end
-puts JSON.generate(seconds)
+puts JSON.generate(measured)
