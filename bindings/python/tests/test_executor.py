@@ -355,17 +355,35 @@ def test_a_forked_child_of_the_parent_has_no_part_in_its_executor(one):
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-@pytest.mark.skipif(
-    not hasattr(ProcessPoolExecutor, "kill_workers"), reason="Python has it since 3.14"
-)
+@pytest.mark.parametrize("method", ["fork", "spawn"])
 @pytest.mark.parametrize("how", ["kill_workers", "terminate_workers"])
-def test_all_workers_may_be_ended(how, gate):
-    with ProcessPoolExecutor(2, mp.get_context("fork")) as executor:
-        held = executor.submit(gate.pass_through)
-        gate.next_arrival()
+def test_all_workers_may_be_ended_and_with_them_the_executor(how, method, tmp_path):
+    """Also the tasks that had been handed to a worker and not begun ran again in new processes, so
+    that a program whose tasks hang never ended.
+    """
+    gates = [Gate(tmp_path, name) for name in ("one", "other")]
+    with ProcessPoolExecutor(2, mp.get_context(method)) as executor:
+        futures = [executor.submit(gate.pass_through) for gate in 6 * gates]
+        for gate in gates:
+            gate.next_arrival()
         getattr(executor, how)()
-        with pytest.raises(WorkerLost):
-            held.result()
+        executor.shutdown()
+        ends = {None if each.cancelled() else type(each.exception()) for each in futures}
+        assert ends == {WorkerLost, None}
+        assert not executor._processes
+        with pytest.raises((BrokenProcessPool, RuntimeError)):
+            executor.submit(abs, 1)
+
+
+@pytest.mark.parametrize("how", ["kill_workers", "terminate_workers"])
+def test_workers_may_be_ended_before_they_exist_while_they_are_idle_and_after_a_shutdown(how):
+    executor = ProcessPoolExecutor(2, mp.get_context("fork"))
+    getattr(executor, how)()
+    executor = ProcessPoolExecutor(2, mp.get_context("fork"))
+    assert list(executor.map(abs, [-1, -2])) == [1, 2]
+    getattr(executor, how)()
+    executor.shutdown()
+    getattr(executor, how)()
 
 
 class FailsToStart:

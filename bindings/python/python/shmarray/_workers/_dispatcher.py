@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import selectors
+import signal
 import threading
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
@@ -86,6 +87,7 @@ class Dispatcher:
         self._numbers = itertools.count(1)
         self._unsettled = 0
         self._is_closing = self._is_terminated = self._drops_waiting = False
+        self._end_signal = signal.SIGTERM
         self._wakeup_fd = _fds.OwnedFd(lambda: os.eventfd(0))
         self._selector = selectors.PollSelector()
         self._selector.register(self._wakeup_fd.fileno(), selectors.EVENT_READ, self._was_woken)
@@ -107,7 +109,7 @@ class Dispatcher:
                 self._alive += 1
         except BaseException:
             for worker in self._workers:
-                worker.terminate()
+                worker.end(signal.SIGTERM)
                 worker.let_go()
             for worker in self._workers:
                 worker.reap()
@@ -153,6 +155,16 @@ class Dispatcher:
         """Ends the dispatcher and all workers now."""
         self._is_terminated |= self.error is None
         self._give_up(self._lost("the workers were terminated"))
+
+    def end_workers(self, by: signal.Signals) -> None:
+        """Ends the dispatcher and all workers now, by this signal. Tasks that have not begun are
+        dropped, and those that have are lost.
+        """
+        self._is_closing = self._drops_waiting = True
+        self._end_signal = by
+        self._give_up(self._lost("the workers were ended, and their tasks are lost"))
+        for worker in list(self._workers):
+            worker.end(by)
 
     def join(self) -> None:
         """Waits until the dispatcher has ended. Returns at once in its own thread and in a forked
@@ -412,14 +424,14 @@ class Dispatcher:
         """Does what may be necessary after an event."""
         while self._unwatched:
             self._watch(self._unwatched.popleft())
+        if self._drops_waiting:
+            self._drop_waiting()
         if self.error is not None:
             self._end(self.error)
         elif self._is_ending():
             self._let_all_go()
         else:
             self._distribute()
-        if self._drops_waiting:
-            self._drop_waiting()
 
     def _wait(self) -> None:
         """Waits for an event."""
@@ -457,10 +469,10 @@ class Dispatcher:
     def _end(self, error: BaseException) -> None:
         """Ends all workers and all tasks."""
         for worker in list(self._workers):
-            if not worker.was_terminated:
-                worker.terminate()
-                with contextlib.suppress(KeyError):  # this thread may have failed to register it
-                    self._let_go(worker)
+            if not worker.was_ended:
+                worker.end(self._end_signal)
+            with contextlib.suppress(KeyError):  # this thread may have failed to register it
+                self._let_go(worker)
         with self._lock:
             tasks = [*self._waiting, *(task for worker in self._workers for task in worker.tasks)]
             self._waiting.clear()

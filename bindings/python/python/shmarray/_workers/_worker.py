@@ -31,7 +31,7 @@ class Worker:
     was_let_go = False
     refusal: BaseException | None = None
     """The exception of its initializer."""
-    was_terminated = False
+    was_ended = False
     _is_slow = False
 
     def __init__(
@@ -117,10 +117,10 @@ class Worker:
         """Returns whether it has performed all tasks that it may perform."""
         return not self.tasks and self._tasks_left <= 0
 
-    def terminate(self) -> None:
-        """Ends the worker now."""
-        self.was_terminated = True
-        self._life.terminate()
+    def end(self, by: signal.Signals) -> None:
+        """Ends the worker now, by this signal."""
+        self.was_ended = True
+        self._life.send(by)
 
     def let_go(self) -> None:
         """Closes the pipe: the worker leaves after its current task."""
@@ -159,10 +159,12 @@ class _Life:
         """Returns the fd that is readable when the process has ended."""
         return self._process.sentinel if self._pidfd is None else self._pidfd.fileno()
 
-    def terminate(self) -> None:
-        """Sends SIGTERM to the process."""
-        if self._pidfd is None:
-            self._process.terminate()
-        else:
+    def send(self, number: signal.Signals) -> None:
+        """Sends a signal to the process: SIGTERM or SIGKILL."""
+        if self._pidfd is not None:
             with contextlib.suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._pidfd.fileno(), signal.SIGTERM)
+                signal.pidfd_send_signal(self._pidfd.fileno(), number)
+        elif number == signal.SIGKILL:
+            self._process.kill()
+        else:
+            self._process.terminate()

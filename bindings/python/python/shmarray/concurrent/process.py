@@ -19,6 +19,7 @@ As with the standard executor, an initializer that raises breaks the executor.
 
 import functools
 import os
+import signal
 import threading
 import weakref
 from collections.abc import Callable
@@ -214,6 +215,23 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             dispatcher.close(drop_waiting=cancel_futures)
             if wait:
                 dispatcher.join()
+
+    def terminate_workers(self) -> None:
+        """Ends the workers by SIGTERM, without waiting for their tasks, and takes no more.
+
+        Tasks that have not begun are cancelled, and the others raise WorkerLost. The standard
+        executor has this since Python 3.14.
+        """
+        self._end_workers(signal.SIGTERM)
+
+    def kill_workers(self) -> None:
+        """Ends the workers by SIGKILL, as ``terminate_workers`` does by SIGTERM."""
+        self._end_workers(signal.SIGKILL)
+
+    def _end_workers(self, by: signal.Signals) -> None:
+        self.shutdown(wait=False, cancel_futures=True)
+        if self._dispatcher is not None:
+            self._dispatcher.end_workers(by)
 
 
 def _check_tasks(most: object, context: Any) -> None:
