@@ -66,23 +66,48 @@ steps_beside() {
 for_building=(build-essential pkg-config libclang-dev ruby ruby-dev python3-venv python3-dev)
 
 # debian_packages NAME…: installs the packages that building needs, and these, if they are missing.
+# What this system does not have is remembered for say_what_is_absent, and what needs it is skipped.
 debian_packages() {
-    local package missing=()
+    local package missing=() there=()
     for package in "${for_building[@]}" "$@"; do
-        dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'ok installed' ||
-            missing+=("$package")
+        is_installed "$package" || missing+=("$package")
     done
     [ ${#missing[@]} -eq 0 ] && return
-    local as_root=()
-    [ "$(id -u)" -eq 0 ] || as_root=(sudo)
-    "${as_root[@]}" apt-get update
-    "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive \
-        apt-get install -y --no-install-recommends "${missing[@]}"
+    as_root apt-get update || return
+    for package in "${missing[@]}"; do
+        if apt-cache show "$package" >/dev/null 2>&1; then
+            there+=("$package")
+        else
+            echo "$package" >>"$made/absent-packages"
+        fi
+    done
+    [ ${#there[@]} -eq 0 ] && return
+    as_root env DEBIAN_FRONTEND=noninteractive \
+        apt-get install -y --no-install-recommends "${there[@]}"
+}
+
+is_installed() {
+    dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+rm -f "$made/absent-packages"
+say_what_is_absent() {
+    [ ! -e "$made/absent-packages" ] ||
+        echo "not packages of this system: $(sort -u "$made/absent-packages" | paste -sd ' ')"
+}
+
+# newest NAME: the package NAME-NUMBER with the highest number that this system has.
+newest() {
+    apt-cache pkgnames "$1-" | grep -E "^$1-[0-9]+\$" | sort -V | tail -n 1
 }
 
 rust_toolchain() {
     if ! command -v cargo >/dev/null; then
-        echo "Rust 1.88 or later is needed and Debian 12 has an older one: install it with rustup."
+        echo "Rust 1.88 or later is needed, and Debian's may be older: install it with rustup."
         return 1
     fi
     cargo --version
@@ -101,7 +126,7 @@ nightly_rust() {
 # The first Python on the path that is new enough.
 python_3_11() {
     local name
-    for name in python3 python3.13 python3.12 python3.11; do
+    for name in python3 python3.{15,14,13,12,11}; do
         if "$name" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then
             echo "$name"
             return
@@ -126,7 +151,7 @@ python_packages() {
 other_pythons() {
     local version python own pyenv=${PYENV_ROOT:-$HOME/.pyenv}/versions
     own=$("$made/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
-    for version in 3.11 3.12 3.13 3.14; do
+    for version in 3.{11,12,13,14,15}; do
         [ "$version" = "$own" ] && continue
         for python in "python$version" "$pyenv/$version".*/bin/python"$version"; do
             if "$python" -c '' 2>/dev/null; then

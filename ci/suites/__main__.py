@@ -14,10 +14,12 @@ nothing.
 """
 
 import os
+import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from listed import FORMS, LONGEST
+from counting import Count
+from listed import FORMS, LONGEST, NEEDS
 from report import report
 from running import expect_children, run
 
@@ -37,11 +39,19 @@ def chosen(words):
     )
 
 
+def run_if_possible(name, command, count):
+    """Runs a suite, unless this system has no package of a program that it needs."""
+    program = NEEDS.get(name)
+    if program is None or shutil.which(program):
+        return run(name, command, count, BEGIN_BEFORE)
+    return Count(skipped=1, reasons=[f"{program} is not there"]), (0, 0)
+
+
 def main():
     expect_children()
     suites, longest_first = chosen(sys.argv[1:])
     with ThreadPoolExecutor(AT_ONCE) as runners:
-        running = {suite[0]: runners.submit(run, *suite, BEGIN_BEFORE) for suite in longest_first}
+        running = {suite[0]: runners.submit(run_if_possible, *suite) for suite in longest_first}
     sys.exit(report([(suite[0], *running[suite[0]].result()) for suite in suites]))
 
 

@@ -109,10 +109,16 @@ PORTABLE_LONG = ("arrays", "elsewhere")
 PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
 MUSL_LONG = ("arrays", "leases", "messages", "linux")
 MUSL_RELEASE = sorted(CORE_TESTS.difference(MUSL_LONG))
+# The programs without which a suite is skipped, since not every system has packages of them.
+NEEDS = {
+    "lint: shell": "shellcheck",
+    "valgrind: C and Ruby": "valgrind",
+    "sanitizers: C and C++": "clang",
+}
 SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
-        "ci/{test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
+        "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
         ".ci/run",
     )
 )

@@ -18,7 +18,7 @@ using shmarray::strided_array;
 
 template <class To, class From>
 inline constexpr bool shares =
-    std::is_convertible_v<const From &, To> &&std::is_convertible_v<From, To>;
+    std::is_convertible_v<const From &, To> && std::is_convertible_v<From, To>;
 
 static_assert(shares<array<const int>, array<int>>);
 static_assert(shares<array<const int>, array<int, 3>>);

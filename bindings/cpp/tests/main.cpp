@@ -47,7 +47,7 @@ SmallDirectory::~SmallDirectory() {
 }
 
 std::uint64_t SmallDirectory::free_bytes() const {
-    struct statvfs facts {};
+    struct statvfs facts{};
     REQUIRE(statvfs(path_.c_str(), &facts) == 0);
     return std::uint64_t{facts.f_bavail} * facts.f_frsize;
 }

@@ -64,7 +64,9 @@ TEST_CASE("a_message_arrives_with_its_bytes_and_arrays") {
     CHECK(received->array<double, 2>(1).shape()[1] == 3);
     CHECK(received->array<shmarray::strided_array<const double>>(1).is_readonly());
     CHECK_THROWS_AS((received->array<double, 1>(1)), shmarray::invalid_argument);
-    { const auto gone = std::move(*received); }
+    {
+        const auto gone = std::move(*received);
+    }
     CHECK(small(0) == 5);
     CHECK(small.is_readonly());
     CHECK(other.shape()[1] == 3);
@@ -141,7 +143,9 @@ TEST_CASE("a_closed_end_is_an_outcome") {
     auto ends = shmarray::pipe::pair();
     const auto kept = marked(alone, 3);
     ends.second.send("last", {kept});
-    { const auto closed = std::move(ends.second); }
+    {
+        const auto closed = std::move(ends.second);
+    }
     CHECK(ends.first.send("x", {kept}) == outcome::closed);
     CHECK(ends.first.receive()->payload() == "last");
     CHECK(ends.first.receive().outcome() == outcome::closed);

@@ -17,7 +17,9 @@
 #include "directory.h"
 
 static const int64_t hundred[] = {100};
-static struct { shma_array *array, *named, *view, *reader; } held;
+static struct {
+    shma_array *array, *named, *view, *reader;
+} held;
 
 static void close_with_a_loop(int first) {
     for (int fd = first; fd < 4096; fd++)

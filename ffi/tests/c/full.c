@@ -198,7 +198,7 @@ static void a_copy_that_finds_no_room_leaves_no_half_of_it(void **state) {
     const int64_t shape[] = {1000, 100}, strides[] = {8, 8000};
     shma_error error = SHMA_ERROR_INIT;
     for (int64_t i = 0; i < 100 * 1000; i++)
-    private[i / 1000][i % 1000] = i;
+        private[i / 1000][i % 1000] = i;
     while (shma_array_share(private, SHMA_INT64, 2, shape, strides, NULL, &made[count], &error) ==
            SHMA_OK)
         count++;
@@ -319,10 +319,8 @@ static struct filling few_files[] = {
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, mount_small, unmount_small)
 #define FILL(what, index)                                                                          \
-    {                                                                                              \
-        "memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again,   \
-            mount_small, unmount_small, &fillings[index]                                           \
-    }
+    {"memory_full_of_" what "_keeps_them_and_has_room_again", fills_keeps_and_has_room_again,      \
+     mount_small, unmount_small, &fillings[index]}
 #define FILES(what, index)                                                                         \
     {"few_files_for_" what "_keep_what_is_there", without_room_for_files_keeps_and_has_room_again, \
      mount_small, unmount_small, &few_files[index]},                                               \

@@ -141,11 +141,11 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     /// auto [rows, columns] = a.shape(), whose numbers are 0 if the object is null. Without one,
     /// the numbers are valid until this object is closed, moved from or destroyed; those of a
     /// temporary object are a copy.
-    auto shape() const &noexcept { return numbers<dimensions>(this->held_.shape); }
-    auto shape() const &&noexcept { return numbers<number_list>(this->held_.shape); }
+    auto shape() const & noexcept { return numbers<dimensions>(this->held_.shape); }
+    auto shape() const && noexcept { return numbers<number_list>(this->held_.shape); }
     /// Returns the bytes between elements along each dimension, valid as those of shape().
-    auto strides() const &noexcept { return numbers<dimensions>(this->held_.strides); }
-    auto strides() const &&noexcept { return numbers<number_list>(this->held_.strides); }
+    auto strides() const & noexcept { return numbers<dimensions>(this->held_.strides); }
+    auto strides() const && noexcept { return numbers<number_list>(this->held_.strides); }
 
     /// Returns the element at an index, one number for each dimension. Only an assert checks it.
     template <class... Index>

@@ -162,11 +162,11 @@ class array_base {
     std::size_t itemsize() const noexcept { return shma_array_itemsize(get()); }
     /// Returns the number of elements along each dimension. The numbers are valid until this object
     /// is closed, moved from or destroyed; those of a temporary object are a copy.
-    dimensions shape() const &noexcept { return held_.shape; }
-    number_list shape() const &&noexcept { return number_list(held_.shape); }
+    dimensions shape() const & noexcept { return held_.shape; }
+    number_list shape() const && noexcept { return number_list(held_.shape); }
     /// Returns the bytes between elements along each dimension, valid as those of shape().
-    dimensions strides() const &noexcept { return held_.strides; }
-    number_list strides() const &&noexcept { return number_list(held_.strides); }
+    dimensions strides() const & noexcept { return held_.strides; }
+    number_list strides() const && noexcept { return number_list(held_.strides); }
     /// Returns SHMA_INT32 and so on, or SHMA_OPAQUE for elements that C has no type for.
     shma_dtype dtype() const noexcept { return shma_array_dtype(get()); }
     /// Returns whether the elements must not be written: the pages are read-only, so that a store

@@ -141,8 +141,8 @@ class number_list {
     const std::int64_t *data() const noexcept { return numbers_.data(); }
     std::int64_t operator[](std::size_t at) const noexcept { return numbers_[at]; }
     /// Iterate over the stored numbers. A temporary list has no iterators, which would outlive it.
-    const std::int64_t *begin() const &noexcept { return data(); }
-    const std::int64_t *end() const &noexcept {
+    const std::int64_t *begin() const & noexcept { return data(); }
+    const std::int64_t *end() const & noexcept {
         return data() + std::min(size_, detail::most_dimensions);
     }
     const std::int64_t *begin() const && = delete;

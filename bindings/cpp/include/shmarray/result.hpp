@@ -51,9 +51,9 @@ class [[nodiscard]] result {
     T value() && { return require(), *std::move(*this); } // lives through a range-for
 
     /// Returns the value, which must be there.
-    T &operator*() &noexcept { return *checked(std::get_if<1>(&state_)); }
-    const T &operator*() const &noexcept { return *checked(std::get_if<1>(&state_)); }
-    T operator*() &&noexcept { return std::move(**this); }
+    T &operator*() & noexcept { return *checked(std::get_if<1>(&state_)); }
+    const T &operator*() const & noexcept { return *checked(std::get_if<1>(&state_)); }
+    T operator*() && noexcept { return std::move(**this); }
     T *operator->() noexcept { return &**this; }
     const T *operator->() const noexcept { return &**this; }
 
