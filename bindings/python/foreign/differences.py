@@ -1,8 +1,9 @@
 """Other people's tests, and the list of those that may fail: each with the reason why we differ.
 
 A list is a TOML file of patterns of tests and reasons. Of those that a pattern under ``[differs]``
-matches at least one must fail, or the list is wrong; those under ``[sometimes]`` may. A pattern
-that matches no test that ran counts for another Python. Everything else must pass.
+matches at least one must fail, or the list is wrong; those under ``[sometimes]`` may. Those under
+``[hangs]`` are not run. A pattern that matches no test that ran counts for another Python.
+Everything else must pass.
 """
 
 import collections
@@ -19,6 +20,7 @@ class Differences:
         lists = {} if path is None else tomllib.loads(Path(path).read_text())
         self._differs: dict[str, str] = lists.get("differs", {})
         self._sometimes: dict[str, str] = lists.get("sometimes", {})
+        self._hangs: dict[str, str] = lists.get("hangs", {})
 
     def reason(self, name: str) -> str | None:
         """Returns why a test may fail, or None."""
@@ -26,6 +28,16 @@ class Differences:
         return next(
             (reasons[pattern] for pattern in reasons if fnmatch.fnmatchcase(name, pattern)), None
         )
+
+    def hangs(self, name: str) -> bool:
+        """Returns whether a test waits for what ours never does. Says why."""
+        found = (
+            self._hangs[pattern] for pattern in self._hangs if fnmatch.fnmatchcase(name, pattern)
+        )
+        why = next(found, None)
+        if why is not None:
+            print(f"not run {name}: {why}")
+        return why is not None
 
     def judge(self, outcomes: Iterable[tuple[str, str]]) -> int:
         """Says what came of tests, given as (name, "passed", "failed", "flaky" or "skipped: …");

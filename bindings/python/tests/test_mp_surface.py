@@ -7,6 +7,7 @@ import importlib
 import inspect
 import json
 import multiprocessing
+import subprocess
 import sys
 import types
 from pathlib import Path
@@ -240,6 +241,7 @@ def test_importing_it_and_using_it_changes_nothing_of_the_standard_module(tmp_pa
 def test_start_methods_are_independent_of_the_standard_module(run_python):
     code = """
 import multiprocessing
+import subprocess
 import shmarray.multiprocessing as mp
 mp.set_start_method("spawn")
 assert multiprocessing.get_start_method(allow_none=True) is None
@@ -294,3 +296,22 @@ with ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as executor:
     print(executor.submit(numpy.sum, numpy.ones(9)).result() == 9)
 """
     assert run_python(code) == "True\nTrue\nTrue\n"
+
+
+MODULES_IN_PACKAGE = """
+import importlib, sys, types
+package = importlib.import_module(sys.argv[1])
+print(*sorted(name for name, value in vars(package).items() if isinstance(value, types.ModuleType)))
+"""
+
+
+def test_the_modules_that_the_standard_package_has_imported_are_there():
+    ours, standard = (
+        set(
+            subprocess.check_output(
+                [sys.executable, "-c", MODULES_IN_PACKAGE, name], text=True
+            ).split()
+        )
+        for name in ("shmarray.multiprocessing", "multiprocessing")
+    )
+    assert {"context", "process", "reducer"} <= standard - {"sys"} <= ours

@@ -3,6 +3,7 @@
 If a worker of such an executor dies, only its task is lost.
 """
 
+import sys
 from concurrent.futures import (
     ALL_COMPLETED,
     FIRST_COMPLETED,
@@ -37,3 +38,8 @@ __all__ = [
     "as_completed",
     "wait",
 ]
+
+if sys.version_info >= (3, 14):
+    from concurrent.futures import InterpreterPoolExecutor as InterpreterPoolExecutor
+
+    __all__ += ["InterpreterPoolExecutor"]

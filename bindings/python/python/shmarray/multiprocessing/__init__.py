@@ -129,6 +129,7 @@ from . import pool as pool  # noqa: E402
 from . import popen_fork as popen_fork  # noqa: E402
 from . import popen_forkserver as popen_forkserver  # noqa: E402
 from . import popen_spawn_posix as popen_spawn_posix  # noqa: E402
+from . import process as process  # noqa: E402
 from . import queues as queues  # noqa: E402
 from . import resource_sharer as resource_sharer  # noqa: E402
 from . import resource_tracker as resource_tracker  # noqa: E402

@@ -80,11 +80,11 @@ class BaseContext(context.BaseContext):
 
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
-    def set_forkserver_preload(self, module_names: Sequence[str]) -> None:
-        """Sets the modules that this package's fork server tries to import when it starts."""
+    @functools.wraps(context.BaseContext.set_forkserver_preload)
+    def set_forkserver_preload(self, module_names: Sequence[str], **options: Any) -> None:
         from .forkserver import set_forkserver_preload
 
-        set_forkserver_preload(module_names)
+        set_forkserver_preload(module_names, **options)
 
     @overload
     def get_context(self, method: None = None) -> "DefaultContext": ...

@@ -4,6 +4,7 @@ It runs the code of the standard module's server. In its children that module re
 fds.
 """
 
+import functools
 import os
 from collections.abc import Sequence
 from multiprocessing import forkserver
@@ -13,7 +14,7 @@ from multiprocessing.forkserver import get_inherited_fds
 from multiprocessing.forkserver import main as main
 from multiprocessing.forkserver import read_signed as read_signed
 from multiprocessing.forkserver import write_signed as write_signed
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 __all__ = [
     "connect_to_new_process",
@@ -30,24 +31,23 @@ class ForkServer(forkserver.ForkServer):
     """The standard fork server with this package preloaded."""
 
     if TYPE_CHECKING:
-        _preload_modules: list[str]
         _forkserver_alive_fd: int | None
 
     def __init__(self) -> None:
         super().__init__()
         self.set_forkserver_preload(["__main__"])
 
-    def set_forkserver_preload(self, modules_names: Sequence[str]) -> None:
-        """Sets the modules that a server started from now on tries to import."""
-        super().set_forkserver_preload([*modules_names, *_OURS])
+    @functools.wraps(forkserver.ForkServer.set_forkserver_preload)
+    def set_forkserver_preload(self, modules_names: Sequence[str], **options: Any) -> None:
+        super().set_forkserver_preload([*modules_names, *_OURS], **options)
 
     def forget(self) -> None:
         """Forgets the parent's server in a forked child, which cannot wait for it."""
-        preload, alive = self._preload_modules, self._forkserver_alive_fd
-        if alive is not None:
-            os.close(alive)
+        if self._forkserver_alive_fd is not None:
+            os.close(self._forkserver_alive_fd)
+        preload = {name: of for name, of in vars(self).items() if name.startswith("_preload")}
         super().__init__()
-        self._preload_modules = preload
+        vars(self).update(preload)
 
 
 _forkserver = ForkServer()
