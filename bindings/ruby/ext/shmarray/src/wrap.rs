@@ -5,7 +5,7 @@
 //! whatever its strides.
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
-use std::ffi::{CStr, c_char};
+use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::{ptr, slice};
 
@@ -143,7 +143,13 @@ impl View {
         if self.0.format.is_null() {
             return DType::parse("|u1").ok().filter(|_| self.0.item_size <= 1);
         }
-        let components = Components::of(self.0.format)?;
+        // SAFETY: the format is not null, as checked above, and ends with a zero byte; it lives as
+        // long as the view.
+        let format = unsafe { CStr::from_ptr(self.0.format) };
+        if is_big_endian(format) {
+            return None;
+        }
+        let components = Components::of(format)?;
         let (first, all) = components.0.split_first()?;
         let count = first.repeat + all.iter().map(|one| one.repeat).sum::<u64>();
         let is_same = |one: &rb_memory_view_item_component_t| {
@@ -162,30 +168,35 @@ impl Drop for View {
     }
 }
 
+/// Returns whether a format has big-endian numbers. The parsed component's own flag is a field in
+/// some versions of Ruby, and one bit of a field in others.
+fn is_big_endian(format: &CStr) -> bool {
+    format.to_bytes().iter().any(|letter| b">nNgG".contains(letter))
+}
+
 /// Returns a type string: byte order, kind (from the letter of `Array#pack`), size.
 fn text_of(component: &rb_memory_view_item_component_t, count: u64) -> Option<String> {
-    let is_little = component.size == 1 || component.little_endian_p() != 0;
     let kind = match (component.format as u8, count) {
         (b'c' | b's' | b'i' | b'l' | b'q' | b'j', 1) => 'i',
-        (b'C' | b'S' | b'I' | b'L' | b'Q' | b'J' | b'n' | b'N' | b'v' | b'V', 1) => 'u',
-        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E' | b'g' | b'G', 1) => 'f',
-        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E' | b'g' | b'G', 2) => 'c',
+        (b'C' | b'S' | b'I' | b'L' | b'Q' | b'J' | b'v' | b'V', 1) => 'u',
+        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E', 1) => 'f',
+        (b'f' | b'F' | b'd' | b'D' | b'e' | b'E', 2) => 'c',
         _ => return None,
     };
     let order = if component.size == 1 { '|' } else { '<' };
-    is_little.then(|| format!("{order}{kind}{}", component.size * count))
+    Some(format!("{order}{kind}{}", component.size * count))
 }
 
 /// The components of a format, in memory that Ruby allocated.
 struct Components<'a>(&'a [rb_memory_view_item_component_t]);
 
 impl Components<'_> {
-    fn of(format: *const c_char) -> Option<Self> {
+    fn of(format: &CStr) -> Option<Self> {
         let (mut all, mut count, mut wrong) = (ptr::null_mut(), 0, ptr::null());
-        // SAFETY: the format is a C string that lives as long as the view, and the outputs are
-        // valid locals.
+        let start = format.as_ptr();
+        // SAFETY: the format is a C string, and the outputs are valid locals.
         let bytes = unsafe {
-            rb_memory_view_parse_item_format(format, &raw mut all, &raw mut count, &raw mut wrong)
+            rb_memory_view_parse_item_format(start, &raw mut all, &raw mut count, &raw mut wrong)
         };
         if bytes < 0 || all.is_null() {
             return None;
