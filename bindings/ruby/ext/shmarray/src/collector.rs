@@ -89,9 +89,8 @@ static IS_OVER: AtomicBool = AtomicBool::new(false);
 
 /// Not `FREE_IMMEDIATELY`: that would call the finalizer in the middle of a collection.
 static CANARY_TYPE: SyncType =
-    SyncType(data_type(c"Shmarray::AfterCollection", None, Some(after_collection)));
-static MARKER_TYPE: SyncType =
-    SyncType(data_type(c"Shmarray::Collections", Some(mark_canary), None));
+    SyncType(data_type(c"Shmarray::AfterCollection", mark_nothing, Some(after_collection)));
+static MARKER_TYPE: SyncType = SyncType(data_type(c"Shmarray::Collections", mark_canary, None));
 static CANARY: AtomicUsize = AtomicUsize::new(0);
 
 struct SyncType(rb_data_type_t);
@@ -99,13 +98,17 @@ struct SyncType(rb_data_type_t);
 // changes.
 unsafe impl Sync for SyncType {}
 
-type Hook = Option<unsafe extern "C" fn(*mut c_void)>;
+type Mark = unsafe extern "C" fn(*mut c_void);
+type Hook = Option<Mark>;
 
-const fn data_type(name: &'static CStr, dmark: Hook, dfree: Hook) -> rb_data_type_t {
+/// Both types have a mark function, because objects with one never become old: Ruby marks them in
+/// every collection. Since 3.3 it takes an object without one for an object that refers to nothing,
+/// which becomes old after a few collections; minor collections then no longer free it.
+const fn data_type(name: &'static CStr, dmark: Mark, dfree: Hook) -> rb_data_type_t {
     rb_data_type_t {
         wrap_struct_name: name.as_ptr(),
         function: rb_data_type_struct__bindgen_ty_1 {
-            dmark,
+            dmark: Some(dmark),
             dfree,
             dsize: None,
             dcompact: None,
@@ -173,6 +176,8 @@ unsafe extern "C" fn mark_canary(_: *mut c_void) {
         unsafe { rb_gc_mark(canary as VALUE) };
     }
 }
+
+unsafe extern "C" fn mark_nothing(_: *mut c_void) {}
 
 unsafe extern "C" fn after_collection(_: *mut c_void) {
     if IS_OVER.load(Ordering::Relaxed) {
