@@ -70,8 +70,11 @@ module Numo
         end
 
         # Makes SIGINT end the worker silently from now on, unless the program has a handler.
+        #
+        # In Ruby 3.3 a child that is forked while its parent gets SIGINT may inherit the signal and
+        # find it only at its end, where the default handler's Interrupt would be printed.
         def exit_silently
-          was = trap("INT", "SYSTEM_DEFAULT")
+          was = trap("INT") { exit!(EXIT_CODE) }
           trap("INT", was) unless was == "DEFAULT"
         end
 
