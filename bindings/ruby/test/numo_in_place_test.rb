@@ -117,7 +117,7 @@ class NumoInPlaceTest < NumoTest
     operation.call(expected)
     operation.call(shared)
     assert Numo::Shared.shared?(shared), what
-    assert_equal expected.dup.to_binary, Shmarray::Array.attach(handle).to_bytes, what
+    assert_equal expected.dup.to_binary.b, Shmarray::Array.attach(handle).to_bytes, what
   end
 
   def test_another_process_sees_each_of_them

@@ -106,7 +106,7 @@ class NumoSharedTest < NumoTest
         shared = Shared.share(source)
         assert_equal source.size * type::ELEMENT_BYTE_SIZE, Shmarray.copied_bytes - before
         assert_equal [type, source], [shared.class, shared]
-        assert_equal source.dup.to_binary, bytes_of(shared)
+        assert_equal source.dup.to_binary.b, bytes_of(shared)
       end
     end
   end
