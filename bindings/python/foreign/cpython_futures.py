@@ -124,6 +124,11 @@ class Outcomes(unittest.TextTestResult):
         super().addError(test, error)
         self._note(test, "failed")
 
+    def addSubTest(self, test, subtest, error):  # noqa: N802
+        super().addSubTest(test, subtest, error)
+        if error is not None:
+            self._note(test, "failed")
+
     def addSkip(self, test, reason):  # noqa: N802
         super().addSkip(test, reason)
         self._note(test, f"skipped: {reason}")

@@ -38,6 +38,10 @@ SOURCES = (
     "_test_multiprocessing",
     "mp_fork_bomb",
     "mp_preload",
+    "mp_preload_flush",
+    "mp_preload_large_sysargv",
+    "mp_preload_main",
+    "mp_preload_sysargv",
     "test_multiprocessing_main_handling",
 )
 """The modules of the package `test` that are used; not every Python has all of them."""

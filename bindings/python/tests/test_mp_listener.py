@@ -4,6 +4,7 @@ import contextlib
 import multiprocessing.connection
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -69,6 +70,22 @@ def test_a_listener_over_tcp_carries_arrays_in_band():
             connection.send(None)
         process.join()
         assert process.exitcode == 0
+
+
+@pytest.mark.parametrize("authkey", [None, b"key"])
+def test_a_client_connects_to_a_listener_of_the_standard_module(authkey, tmp_path):
+    """Its socket has another type. The client failed where the standard one does not."""
+    address = str(tmp_path / "address")
+    with (
+        multiprocessing.connection.Listener(address, authkey=authkey) as listener,
+        ThreadPoolExecutor(1) as threads,
+    ):
+        accepted = threads.submit(listener.accept)
+        client = Client(address, authkey=authkey)
+        with client, accepted.result() as there:
+            client.send(np.arange(3))
+            there.send(there.recv() + 1)
+            assert client.recv().tolist() == [1, 2, 3]
 
 
 def test_a_wrong_key_is_refused():

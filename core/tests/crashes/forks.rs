@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use crate::actor::{Actor, in_steps};
@@ -17,7 +18,7 @@ use crate::forkers::{
     CALLS, FORK, SIGNAL, USE, fork_at_signal, held_for_the_child, lead_group, start_thread,
 };
 use crate::operations::Operation;
-use crate::process::{self, Line, Outcome, Pid, caught};
+use crate::process::{self, IS_IN_EXIT, Line, Outcome, Pid, caught};
 use crate::run::{Case, Counts, Worker, difference, spread};
 use crate::stage::Stage;
 use crate::tracer::Step;
@@ -94,12 +95,19 @@ struct Ran {
 
 impl Scene {
     /// Returns the numbers of steps after which the fork may come. A signal comes too late for a
-    /// process that ends, and the C library cannot fork inside its own fork.
+    /// process that ends, and the C library cannot fork inside its own fork. Since glibc 2.41 it
+    /// blocks signals some time before.
     fn moments(self, steps: &[Step]) -> Vec<usize> {
         let is_too_late =
             |step: &Step| [libc::SYS_clone, libc::SYS_exit_group].map(Step::Enter).contains(step);
         let most = match self.forks {
-            Forks::ASignalHandler => steps.iter().take_while(|step| !is_too_late(step)).count(),
+            Forks::ASignalHandler => {
+                let most = steps.iter().take_while(|step| !is_too_late(step)).count();
+                let is_mask = |step: &&Step| **step == Step::Enter(libc::SYS_rt_sigprocmask);
+                let are_blocked = steps[..most].iter().filter(is_mask).count() % 2 == 1;
+                let mask = steps[..most].iter().rposition(|step| is_mask(&step));
+                mask.filter(|_| are_blocked).unwrap_or(most)
+            }
             _ => steps.len(),
         };
         (1..=most).collect()
@@ -133,7 +141,11 @@ impl Scene {
             lead_group();
             match self.forks {
                 Forks::ASignalHandler => fork_at_signal(there, stage, self.operation),
-                _ => [there, seconds].into_iter().for_each(|line| start_thread(line, stage)),
+                _ => {
+                    let ends = self.operation.name.starts_with("end of a process");
+                    IS_IN_EXIT.store(ends, Ordering::Relaxed);
+                    [there, seconds].into_iter().for_each(|line| start_thread(line, stage));
+                }
             }
             let mut kept = in_steps(traced);
             kept.arrays.extend(held_for_the_child());

@@ -1,9 +1,11 @@
 //! Processes that talk by lines, and their ends.
 
 use std::cell::{Cell, RefCell};
+use std::ffi::CStr;
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use crate::asleep::enter_family;
@@ -67,7 +69,21 @@ pub(crate) struct Process {
     pub(crate) line: Line,
 }
 
-/// Forks. The child does `role` and exits, with its exit handlers.
+/// Whether another thread of this process is in `exit`, or of the process that forked it.
+///
+/// Since glibc 2.41 `exit` holds a lock meanwhile, which a child of a fork inherits. Its own `exit`
+/// waits for it for ever, also in a program without this library; `_exit` does not.
+pub(crate) static IS_IN_EXIT: AtomicBool = AtomicBool::new(false);
+
+/// Whether a child would wait in `exit` for ever.
+fn cannot_exit() -> bool {
+    // SAFETY: the C library returns a text of its own, which ends with a zero byte and is constant.
+    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_string_lossy();
+    let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+    IS_IN_EXIT.load(Ordering::Relaxed) && minor.is_none_or(|minor: u32| minor >= 41)
+}
+
+/// Forks. The child does `role` and exits, with its exit handlers where that can be.
 pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
     let (here, mut there) = Line::pair();
     // SAFETY: a child of a fork has only the thread that forked: only this thread uses the library,
@@ -79,6 +95,11 @@ pub(crate) fn start(role: impl FnOnce(&mut Line)) -> Process {
         drop(here);
         let outcome = caught(|| role(&mut there));
         outcome.as_ref().inspect_err(|what| there.tell(&format!("{FAILED}{what}"))).ok();
+        if cannot_exit() {
+            // SAFETY: the call cannot touch memory, because it takes a plain number and does not
+            // return.
+            unsafe { libc::_exit(i32::from(outcome.is_err())) };
+        }
         // In a child, std's own exit would wait for the thread of its parent that was in it.
         // SAFETY: the call cannot touch memory, because it takes a plain number and does not
         // return.

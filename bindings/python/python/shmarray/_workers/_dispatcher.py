@@ -424,14 +424,14 @@ class Dispatcher:
         """Does what may be necessary after an event."""
         while self._unwatched:
             self._watch(self._unwatched.popleft())
-        if self._drops_waiting:
-            self._drop_waiting()
         if self.error is not None:
+            self._drop_waiting()
             self._end(self.error)
         elif self._is_ending():
             self._let_all_go()
         else:
             self._distribute()
+            self._drop_waiting()
 
     def _wait(self) -> None:
         """Waits for an event."""
@@ -456,7 +456,11 @@ class Dispatcher:
         self._wake_up()
 
     def _drop_waiting(self) -> None:
-        """Drops the tasks that have not begun. A task that came back from a worker has begun."""
+        """Drops the tasks that have not begun, if `close` said so. A task that came back from a
+        worker has begun.
+        """
+        if not self._drops_waiting:
+            return
         with self._lock:
             dropped = [task for task in self._waiting if not task.has_begun]
             self._waiting = collections.deque(task for task in self._waiting if task.has_begun)

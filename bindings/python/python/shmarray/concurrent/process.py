@@ -222,16 +222,19 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         Tasks that have not begun are cancelled, and the others raise WorkerLost. The standard
         executor has this since Python 3.14.
         """
-        self._end_workers(signal.SIGTERM)
+        self._force_shutdown(operation="terminate")
 
     def kill_workers(self) -> None:
         """Ends the workers by SIGKILL, as ``terminate_workers`` does by SIGTERM."""
-        self._end_workers(signal.SIGKILL)
+        self._force_shutdown(operation="kill")
 
-    def _end_workers(self, by: signal.Signals) -> None:
+    def _force_shutdown(self, operation: str) -> None:
+        signals = {"terminate": signal.SIGTERM, "kill": signal.SIGKILL}
+        if operation not in signals:
+            raise ValueError(f"Unsupported operation: {operation!r}")
         self.shutdown(wait=False, cancel_futures=True)
         if self._dispatcher is not None:
-            self._dispatcher.end_workers(by)
+            self._dispatcher.end_workers(signals[operation])
 
 
 def _check_tasks(most: object, context: Any) -> None:

@@ -212,12 +212,17 @@ def Client(  # noqa: N802 (the standard's name)
     address: Address, family: str | None = None, authkey: bytes | None = None
 ) -> "connection.Connection[Any, Any]":
     """Connects to a ``Listener``. At an ``AF_UNIX`` address the connection carries arrays by
-    handle.
+    handle, unless the listener is the standard module's.
     """
     if (family or _standard.address_type(address)) != "AF_UNIX":
         return connection.Client(address, family, authkey)
     _check_authkey(authkey)
-    client = SocketClient(address)
+    try:
+        client = SocketClient(address)
+    except OSError as error:
+        if error.errno != errno.EPROTOTYPE:
+            raise
+        return connection.Client(address, family, authkey)
     if authkey is not None:
         answer_challenge(client, authkey)
         deliver_challenge(client, authkey)
