@@ -77,9 +77,11 @@ pub(crate) static IS_IN_EXIT: AtomicBool = AtomicBool::new(false);
 
 /// Whether a child would wait in `exit` for ever.
 fn cannot_exit() -> bool {
-    // SAFETY: the C library returns a text of its own, which ends with a zero byte and is constant.
-    let version = unsafe { CStr::from_ptr(libc::gnu_get_libc_version()) }.to_string_lossy();
-    let minor = version.split('.').nth(1).and_then(|minor| minor.parse().ok());
+    // SAFETY: the call cannot touch memory of this program, because it takes no arguments.
+    let version = unsafe { libc::gnu_get_libc_version() };
+    // SAFETY: the text is valid, because the C library returned a constant of its own.
+    let version = unsafe { CStr::from_ptr(version) };
+    let minor = version.to_string_lossy().split('.').nth(1).and_then(|minor| minor.parse().ok());
     IS_IN_EXIT.load(Ordering::Relaxed) && minor.is_none_or(|minor: u32| minor >= 41)
 }
 
