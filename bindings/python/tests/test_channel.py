@@ -83,6 +83,7 @@ def test_what_is_used_after_its_with_is_readonly_and_does_no_harm():
     assert view[0] == 7
 
 
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_what_is_done_to_the_array_of_a_message_does_not_reach_the_next_in_its_slot():
     channel = numbers(slots=1)
     kept = []
