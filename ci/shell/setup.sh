@@ -123,6 +123,8 @@ nightly_rust() {
     done
 }
 
+print_version='import sys; print("%d.%d" % sys.version_info[:2])'
+
 # The first Python on the path that is new enough.
 python_3_11() {
     local name
@@ -150,7 +152,7 @@ python_packages() {
 # The other CPythons of this machine that the wheel is for, as "3.12 /usr/bin/python3.12".
 other_pythons() {
     local version python own pyenv=${PYENV_ROOT:-$HOME/.pyenv}/versions
-    own=$("$made/venv/bin/python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')
+    own=$("$made/venv/bin/python" -c "$print_version")
     for version in 3.{11,12,13,14,15}; do
         [ "$version" = "$own" ] && continue
         for python in "python$version" "$pyenv/$version".*/bin/python"$version"; do
