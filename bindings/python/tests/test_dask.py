@@ -17,7 +17,7 @@ import shmarray
 import shmarray.dask
 from conftest import listed_arrays
 from dask_wire import sent, sent_through, wire
-from shmarray.dask import _config, _frames, _handshakes, _host, _memory
+from shmarray.dask import _config, _frames, _handshakes, _host
 
 COUNT = 100_000
 NUMBERS = np.random.default_rng(7).random(COUNT)
@@ -470,34 +470,3 @@ def test_the_wheel_does_not_need_dask(run_python):
         "print([name for name in sys.modules if name.partition('.')[0] in ('dask', 'distributed')])"
     )
     assert run_python(code) == "[]\n"
-
-
-# Memory.
-
-
-def test_memory_that_processes_share_counts_once(peer):
-    size = 64 << 20
-    a = shmarray.ones(size, "u1")
-    alone = _memory.Memory(os.getpid()).used_bytes(looks_now=True)
-    peer.run("a = shmarray.attach(text)\nanswer = int(a.sum())", text=str(shmarray.handle(a)))
-    together = _memory.Memory(os.getpid()).used_bytes(looks_now=True)
-    other = _memory.Memory(peer.process.pid).used_bytes(looks_now=True)
-    assert a[0] == 1
-    assert size * 0.4 < alone - together < size * 0.6
-    assert other < together
-
-
-def test_between_looks_the_share_of_the_last_one_is_assumed(peer):
-    size = 64 << 20
-    a = shmarray.ones(size, "u1")
-    memory = _memory.Memory(os.getpid())
-    before = memory.used_bytes(looks_now=True)
-    memory._next_look = float("inf")
-    peer.run("a = shmarray.attach(text)\na.sum()", text=str(shmarray.handle(a)))
-    assert abs(memory.used_bytes() - before) < size * 0.1
-    assert before - memory.used_bytes(looks_now=True) > size * 0.4
-    del a
-
-
-def test_a_process_that_has_ended_uses_no_memory_that_is_known():
-    assert _memory.Memory(2**22 + 1).used_bytes() is None
