@@ -13,7 +13,7 @@ from multiprocessing.context import TimeoutError as TimeoutError
 from multiprocessing.context import assert_spawning as assert_spawning
 from multiprocessing.context import get_spawning_popen as get_spawning_popen
 from multiprocessing.context import set_spawning_popen as set_spawning_popen
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 from . import reduction as reduction
 
@@ -27,6 +27,14 @@ if TYPE_CHECKING:
     from .queues import JoinableQueue, Queue, SimpleQueue
 
 __all__ = ()
+
+
+_Method = TypeVar("_Method", bound=Callable[..., Any])
+
+
+def signed_as(standard: Any) -> Callable[[_Method], _Method]:
+    """Gives a method the parameters and the documentation that the running Python's has."""
+    return lambda method: functools.wraps(standard)(method)  # type: ignore[return-value]
 
 
 class BaseContext(context.BaseContext):
@@ -80,7 +88,7 @@ class BaseContext(context.BaseContext):
 
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
-    @functools.wraps(context.BaseContext.set_forkserver_preload)
+    @signed_as(context.BaseContext.set_forkserver_preload)
     def set_forkserver_preload(self, module_names: Sequence[str], **options: Any) -> None:
         from .forkserver import set_forkserver_preload
 

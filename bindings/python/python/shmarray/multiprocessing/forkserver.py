@@ -4,7 +4,6 @@ It runs the code of the standard module's server. In its children that module re
 fds.
 """
 
-import functools
 import os
 from collections.abc import Sequence
 from multiprocessing import forkserver
@@ -15,6 +14,8 @@ from multiprocessing.forkserver import main as main
 from multiprocessing.forkserver import read_signed as read_signed
 from multiprocessing.forkserver import write_signed as write_signed
 from typing import TYPE_CHECKING, Any
+
+from .context import signed_as
 
 __all__ = [
     "connect_to_new_process",
@@ -37,7 +38,7 @@ class ForkServer(forkserver.ForkServer):
         super().__init__()
         self.set_forkserver_preload(["__main__"])
 
-    @functools.wraps(forkserver.ForkServer.set_forkserver_preload)
+    @signed_as(forkserver.ForkServer.set_forkserver_preload)
     def set_forkserver_preload(self, modules_names: Sequence[str], **options: Any) -> None:
         super().set_forkserver_preload([*modules_names, *_OURS], **options)
 
