@@ -5,6 +5,7 @@ Locks and all else that does not send objects are the standard module's.
 
 import functools
 import multiprocessing.context as context  # pyright does not find it in the package
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.context import AuthenticationError as AuthenticationError
 from multiprocessing.context import BufferTooShort as BufferTooShort
@@ -13,7 +14,7 @@ from multiprocessing.context import TimeoutError as TimeoutError
 from multiprocessing.context import assert_spawning as assert_spawning
 from multiprocessing.context import get_spawning_popen as get_spawning_popen
 from multiprocessing.context import set_spawning_popen as set_spawning_popen
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from . import reduction as reduction
 
@@ -27,14 +28,6 @@ if TYPE_CHECKING:
     from .queues import JoinableQueue, Queue, SimpleQueue
 
 __all__ = ()
-
-
-_Method = TypeVar("_Method", bound=Callable[..., Any])
-
-
-def signed_as(standard: Any) -> Callable[[_Method], _Method]:
-    """Gives a method the parameters and the documentation that the running Python's has."""
-    return lambda method: functools.wraps(standard)(method)  # type: ignore[return-value]
 
 
 class BaseContext(context.BaseContext):
@@ -88,11 +81,25 @@ class BaseContext(context.BaseContext):
 
         return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
 
-    @signed_as(context.BaseContext.set_forkserver_preload)
-    def set_forkserver_preload(self, module_names: Sequence[str], **options: Any) -> None:
-        from .forkserver import set_forkserver_preload
+    if sys.version_info < (3, 15):
 
-        set_forkserver_preload(module_names, **options)
+        def set_forkserver_preload(self, module_names: Sequence[str]) -> None:
+            """Sets the modules that this package's fork server tries to import when it starts."""
+            from .forkserver import set_forkserver_preload
+
+            set_forkserver_preload(module_names)
+
+    else:
+
+        def set_forkserver_preload(
+            self, module_names: Sequence[str], *, on_error: str = "ignore"
+        ) -> None:
+            """Sets the modules that this package's fork server tries to import when it starts. If
+            that fails, it goes on ("ignore"), warns ("warn"), or ends ("fail").
+            """
+            from .forkserver import set_forkserver_preload
+
+            set_forkserver_preload(module_names, on_error=on_error)
 
     @overload
     def get_context(self, method: None = None) -> "DefaultContext": ...

@@ -5,6 +5,7 @@ fds.
 """
 
 import os
+import sys
 from collections.abc import Sequence
 from multiprocessing import forkserver
 from multiprocessing.forkserver import MAXFDS_TO_SEND as MAXFDS_TO_SEND
@@ -13,9 +14,7 @@ from multiprocessing.forkserver import get_inherited_fds
 from multiprocessing.forkserver import main as main
 from multiprocessing.forkserver import read_signed as read_signed
 from multiprocessing.forkserver import write_signed as write_signed
-from typing import TYPE_CHECKING, Any
-
-from .context import signed_as
+from typing import TYPE_CHECKING
 
 __all__ = [
     "connect_to_new_process",
@@ -38,9 +37,19 @@ class ForkServer(forkserver.ForkServer):
         super().__init__()
         self.set_forkserver_preload(["__main__"])
 
-    @signed_as(forkserver.ForkServer.set_forkserver_preload)
-    def set_forkserver_preload(self, modules_names: Sequence[str], **options: Any) -> None:
-        super().set_forkserver_preload([*modules_names, *_OURS], **options)
+    if sys.version_info < (3, 15):
+
+        def set_forkserver_preload(self, modules_names: Sequence[str]) -> None:
+            """Sets the modules that a server started from now on tries to import."""
+            super().set_forkserver_preload([*modules_names, *_OURS])
+
+    else:
+
+        def set_forkserver_preload(
+            self, modules_names: Sequence[str], *, on_error: str = "ignore"
+        ) -> None:
+            """Sets the modules that a server started from now on tries to import."""
+            super().set_forkserver_preload([*modules_names, *_OURS], on_error=on_error)
 
     def forget(self) -> None:
         """Forgets the parent's server in a forked child, which cannot wait for it."""
