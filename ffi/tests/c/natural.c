@@ -145,7 +145,7 @@ static void a_named_array_is_listed_and_unlinked(void **state) {
     shma_options options = SHMA_OPTIONS_INIT;
     options.name = "natural";
     options.persist = 1;
-    options.mode = 0640;
+    options.mode = 6 << 6 | 4 << 3; // 0640, which C2y writes 0o640
     int64_t length = 10;
     shma_array *array;
     must(shma_array_create(SHMA_COMPLEX128, 1, &length, &options, &array, &error), &error);
