@@ -5,12 +5,11 @@ from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from .. import _core, _shortage
 from .._core import Lease
 
-Array: TypeAlias = NDArray[Any]
+Array: TypeAlias = np.ndarray[Any, Any]
 Strides: TypeAlias = tuple[int, ...]
 
 
