@@ -19,11 +19,15 @@ static volatile int number = 16;
 
 int bug(const char *word);
 
-// By a function: since gcc 14 UBSan would be the first to see a store that the compiler sees.
+static void store(volatile char *at) { *at = 1; }
+
+// Unknown to the compiler: since gcc 14 UBSan is the first to see a store whose object it knows.
+static void (*volatile store_at)(volatile char *) = store;
+
 static int overflow(void) {
-    char *bytes = malloc((size_t)number);
-    memset(bytes, 1, (size_t)number + 1);
-    free(bytes);
+    volatile char *bytes = malloc((size_t)number);
+    store_at(bytes + number);
+    free((void *)bytes);
     return 0;
 }
 
