@@ -232,9 +232,12 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         signals = {"terminate": signal.SIGTERM, "kill": signal.SIGKILL}
         if operation not in signals:
             raise ValueError(f"Unsupported operation: {operation!r}")
+        dispatcher = self._dispatcher
+        if dispatcher is not None:
+            dispatcher.check_process()
         self.shutdown(wait=False, cancel_futures=True)
-        if self._dispatcher is not None:
-            self._dispatcher.end_workers(signals[operation])
+        if dispatcher is not None:
+            dispatcher.end_workers(signals[operation])
 
 
 def _check_tasks(most: object, context: Any) -> None:

@@ -373,7 +373,7 @@ fn register_anew(directory: &Directory, own: Owner) -> bool {
 static HAD_TICKETS: AtomicBool = AtomicBool::new(false);
 
 /// Leaves this process's family at an ordinary exit. Returns whether the family may have left
-/// messages that nobody has received. If another process of it lives, they hold.
+/// messages that nobody has received. They hold their arrays while another of its processes lives.
 pub(crate) fn leave_family() -> bool {
     REGISTERED.lock().iter_mut().for_each(|one| one.families.clear());
     HAD_TICKETS.load(Ordering::Relaxed)
