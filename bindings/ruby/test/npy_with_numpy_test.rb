@@ -21,6 +21,13 @@ class NpyWithNumpyTest < SharedMemoryTest
     output
   end
 
+  # Skips a test that compares whole archives.
+  def needs_todays_zip_headers
+    return if python("import sys; print(sys.version_info >= (3, 11, 4))") == "True\n"
+
+    skip "Python before 3.11.4 writes other ZIP headers"
+  end
+
   def read(name)
     File.binread(path(name))
   end
@@ -51,6 +58,7 @@ class NpyWithNumpyTest < SharedMemoryTest
   end
 
   def test_stored_npz_files_are_numpys_byte_for_byte
+    needs_todays_zip_headers
     python(<<~PYTHON)
       a = np.arange(6, dtype="<i4").reshape(2, 3)
       b = np.array(2.5)
@@ -89,6 +97,7 @@ class NpyWithNumpyTest < SharedMemoryTest
 
   def test_numo_saves_what_numpy_would
     skip "no Numo gem is installed" unless NUMO
+    needs_todays_zip_headers
     python('a = np.arange(6.0).reshape(2, 3); np.save("a.npy", a); np.savez("a.npz", a, t=a.T)')
     a = Numo::DFloat.new(2, 3).seq
     Numo::Shared.save_npy(path("b.npy"), a)

@@ -7,18 +7,17 @@
 //! sweeps is not subtracted: a sweep is spread over the time until the next collection, so it would
 //! cancel the arrays that are made meanwhile.
 //!
-//! Every hook with which Ruby reports the end of a collection slows all allocations down. The
-//! finalizer of an object reports it at no cost. A new object for each collection would interrupt
-//! whatever is waiting, so two objects share the work. The *marker* lives for ever and marks the
-//! *canary* while there is nothing to do. When there is something to do, it does not mark the
-//! canary, which is therefore finalized after that collection: the finalizer does the work and
-//! makes a new canary.
-#![allow(unsafe_code)] // uses Ruby's allocator, and makes objects without a class
+//! Every hook with which Ruby reports the end of a collection slows all allocations down. An object
+//! that lives for ever, the *marker*, is marked in each collection at no cost. If there is something
+//! to do then, its mark function asks Ruby for a job, which runs when Ruby next checks for
+//! interrupts: after the collection, and before `GC.start` returns. A finalizer would not do: a copy
+//! of its object's address that is left on the stack keeps the object.
+#![allow(unsafe_code)] // uses Ruby's allocator, and makes an object without a class
 
 use std::ffi::{CStr, c_void};
 use std::ptr;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use magnus::rb_sys::protect;
@@ -26,8 +25,7 @@ use magnus::{Error, Ruby};
 use rb_sys::{
     Qnil, VALUE, rb_cObject, rb_data_type_struct__bindgen_ty_1, rb_data_type_t,
     rb_data_typed_object_wrap, rb_during_gc, rb_gc_adjust_memory_usage, rb_gc_latest_gc_info,
-    rb_gc_mark, rb_gc_register_mark_object, rb_id2sym, rb_intern, rb_set_end_proc, ruby_xfree,
-    ruby_xmalloc,
+    rb_gc_register_mark_object, rb_id2sym, rb_intern, rb_set_end_proc, ruby_xfree, ruby_xmalloc,
 };
 use shmarray::Array;
 
@@ -84,41 +82,28 @@ fn collect_if_due() {
     drop(looked);
 }
 
-/// Set when the process ends: no object is made any more.
+/// Set when the process ends: nothing is done any more.
 static IS_OVER: AtomicBool = AtomicBool::new(false);
 
-/// Not `FREE_IMMEDIATELY`: that would call the finalizer in the middle of a collection.
-static CANARY_TYPE: SyncType =
-    SyncType(data_type(c"Shmarray::AfterCollection", mark_nothing, Some(after_collection)));
-static MARKER_TYPE: SyncType = SyncType(data_type(c"Shmarray::Collections", mark_canary, None));
-static CANARY: AtomicUsize = AtomicUsize::new(0);
+/// Objects with a mark function never become old: Ruby marks them in every collection.
+static MARKER_TYPE: SyncType = SyncType(rb_data_type_t {
+    wrap_struct_name: c"Shmarray::Collections".as_ptr(),
+    function: rb_data_type_struct__bindgen_ty_1 {
+        dmark: Some(ask_for_what_is_due),
+        dfree: None,
+        dsize: None,
+        dcompact: None,
+        reserved: [ptr::null_mut(); 1],
+    },
+    parent: ptr::null(),
+    data: ptr::null_mut(),
+    flags: 0,
+});
 
 struct SyncType(rb_data_type_t);
 // SAFETY: the struct is a constant: function pointers and static strings, which nothing ever
 // changes.
 unsafe impl Sync for SyncType {}
-
-type Mark = unsafe extern "C" fn(*mut c_void);
-type Hook = Option<Mark>;
-
-/// Both types have a mark function, because objects with one never become old: Ruby marks them in
-/// every collection. Since 3.3 it takes an object without one for an object that refers to nothing,
-/// which becomes old after a few collections; minor collections then no longer free it.
-const fn data_type(name: &'static CStr, dmark: Mark, dfree: Hook) -> rb_data_type_t {
-    rb_data_type_t {
-        wrap_struct_name: name.as_ptr(),
-        function: rb_data_type_struct__bindgen_ty_1 {
-            dmark: Some(dmark),
-            dfree,
-            dsize: None,
-            dcompact: None,
-            reserved: [ptr::null_mut(); 1],
-        },
-        parent: ptr::null(),
-        data: ptr::null_mut(),
-        flags: 0,
-    }
-}
 
 /// Starts to look at the pool after each collection.
 pub(crate) fn follow() -> Result<(), Error> {
@@ -126,9 +111,9 @@ pub(crate) fn follow() -> Result<(), Error> {
     // The first call makes symbols of Ruby's own, which it cannot do while it marks.
     was_asked_for();
     now_ms(); // fills its cell, which no fork then finds half made
-    new_canary()?;
-    let marker = new_object(&MARKER_TYPE)?;
-    // SAFETY: `new_object` made the marker, and Ruby never frees an object that is registered so.
+    job::register();
+    let marker = new_marker()?;
+    // SAFETY: `new_marker` made the object, and Ruby never frees one that is registered so.
     unsafe { rb_gc_register_mark_object(marker) };
     // SAFETY: `end` has the type that Ruby calls, and it ignores its argument.
     unsafe { rb_set_end_proc(Some(end), Qnil.into()) };
@@ -139,15 +124,9 @@ unsafe extern "C" fn end(_: VALUE) {
     IS_OVER.store(true, Ordering::Relaxed);
 }
 
-fn new_canary() -> Result<(), Error> {
-    let canary = new_object(&CANARY_TYPE)?;
-    CANARY.store(canary as usize, Ordering::Relaxed);
-    Ok(())
-}
-
-fn new_object(of: &'static SyncType) -> Result<VALUE, Error> {
+fn new_marker() -> Result<VALUE, Error> {
     // Ruby calls no hooks for an object whose data pointer is null, so any other address is given.
-    let something = ptr::from_ref(of).cast_mut().cast();
+    let something = ptr::from_ref(&MARKER_TYPE).cast_mut().cast();
     // SAFETY: Ruby sets `rb_cObject` before it loads any extension, and never changes it
     // afterwards.
     let class = unsafe { rb_cObject };
@@ -155,45 +134,91 @@ fn new_object(of: &'static SyncType) -> Result<VALUE, Error> {
     protect(|| {
         // SAFETY: the data type is static, and no hook dereferences the data pointer, which points
         // to it.
-        object = unsafe { rb_data_typed_object_wrap(class, something, &of.0) };
+        object = unsafe { rb_data_typed_object_wrap(class, something, &MARKER_TYPE.0) };
         object
     })?;
     Ok(object)
 }
 
-/// Marks the canary while Ruby marks, which may happen more than once in a collection. It allocates
-/// nothing.
-unsafe extern "C" fn mark_canary(_: *mut c_void) {
-    // Once the canary was left unmarked, it is never marked again: Ruby may collect once more
-    // before it finalizes dead objects.
-    if is_due() {
-        CANARY.store(0, Ordering::Relaxed);
-    }
-    let canary = CANARY.load(Ordering::Relaxed);
-    if canary != 0 {
-        // SAFETY: `CANARY` is zeroed before the first collection that does not mark it, so the
-        // object still lives.
-        unsafe { rb_gc_mark(canary as VALUE) };
+/// What the job does, in the order of how much it gives back.
+const NOTHING: u8 = 0;
+const TRIM: u8 = 1;
+const EMPTY: u8 = 2;
+static DUE: AtomicU8 = AtomicU8::new(NOTHING);
+
+/// Runs while Ruby marks, which may happen more than once in a collection, and allocates nothing.
+unsafe extern "C" fn ask_for_what_is_due(_: *mut c_void) {
+    let due = match (was_asked_for(), is_a_while_ago(now_ms())) {
+        _ if IS_OVER.load(Ordering::Relaxed) => NOTHING,
+        (true, _) => EMPTY,
+        (false, true) => TRIM,
+        (false, false) => NOTHING,
+    };
+    DUE.fetch_max(due, Ordering::Relaxed);
+    if due != NOTHING {
+        job::trigger();
     }
 }
 
-unsafe extern "C" fn mark_nothing(_: *mut c_void) {}
-
-unsafe extern "C" fn after_collection(_: *mut c_void) {
+/// Returns the pool's memory: all of it if the program asked for the collection, else what was not
+/// used for a while.
+unsafe extern "C" fn give_back(_: *mut c_void) {
+    let due = DUE.swap(NOTHING, Ordering::Relaxed);
     if IS_OVER.load(Ordering::Relaxed) {
         return;
     }
-    let _ = std::panic::catch_unwind(give_back);
-    // If there is no memory for a new canary, later collections do not trim the pool.
-    let _ = new_canary();
+    // A panic must not unwind into Ruby.
+    let _ = std::panic::catch_unwind(|| {
+        if due == EMPTY {
+            shmarray::empty_pool();
+        } else if due == TRIM {
+            shmarray::trim_pool();
+            LAST_LOOK.store(now_ms(), Ordering::Relaxed);
+        }
+    });
+}
+
+/// Ruby's postponed jobs. Any code may ask for one, also while Ruby marks.
+mod job {
+    #[cfg(not(ruby_gte_3_3))]
+    use rb_sys::rb_postponed_job_register_one;
+    #[cfg(ruby_gte_3_3)]
+    use rb_sys::{rb_postponed_job_preregister, rb_postponed_job_trigger};
+
+    #[cfg(ruby_gte_3_3)]
+    static JOB: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
+
+    pub(super) fn register() {
+        #[cfg(ruby_gte_3_3)]
+        {
+            // SAFETY: the function is static, and ignores its argument.
+            let job = unsafe {
+                rb_postponed_job_preregister(0, Some(super::give_back), std::ptr::null_mut())
+            };
+            JOB.store(job, super::Ordering::Relaxed);
+        }
+    }
+
+    pub(super) fn trigger() {
+        #[cfg(ruby_gte_3_3)]
+        {
+            let job = JOB.load(super::Ordering::Relaxed);
+            // Ruby has 32 jobs, and gives this number to those that come later.
+            if job != u32::MAX {
+                // SAFETY: `register` got this job from Ruby.
+                unsafe { rb_postponed_job_trigger(job) };
+            }
+        }
+        // SAFETY: the function is static, and ignores its argument.
+        #[cfg(not(ruby_gte_3_3))]
+        unsafe {
+            rb_postponed_job_register_one(0, Some(super::give_back), std::ptr::null_mut())
+        };
+    }
 }
 
 /// When the pool was last looked at, in milliseconds since the first look.
 static LAST_LOOK: AtomicU64 = AtomicU64::new(0);
-
-fn is_due() -> bool {
-    !IS_OVER.load(Ordering::Relaxed) && (was_asked_for() || is_a_while_ago(now_ms()))
-}
 
 fn is_a_while_ago(now: u64) -> bool {
     now.saturating_sub(LAST_LOOK.load(Ordering::Relaxed)) >= A_WHILE.as_millis() as u64
@@ -202,17 +227,6 @@ fn is_a_while_ago(now: u64) -> bool {
 fn now_ms() -> u64 {
     static FIRST: OnceLock<Instant> = OnceLock::new();
     FIRST.get_or_init(Instant::now).elapsed().as_millis() as u64
-}
-
-/// Returns the pool's memory: all of it if the program asked for the collection, else what was not
-/// used for a while.
-fn give_back() {
-    if was_asked_for() {
-        shmarray::empty_pool();
-    } else if is_a_while_ago(now_ms()) {
-        shmarray::trim_pool();
-        LAST_LOOK.store(now_ms(), Ordering::Relaxed);
-    }
 }
 
 /// The symbols `gc_by` and `method`. They are made in advance, because Ruby makes no symbol while
