@@ -4,7 +4,6 @@ import os
 import shlex
 import subprocess
 
-from counting import pytest_line
 from running import ROOT
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
@@ -18,7 +17,8 @@ UNOPTIMISED = ["--config", "profile.dev.package.shmarray.opt-level=0"]
 # Shows what a test prints when it finds that it cannot run here.
 SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"
-TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", "aarch64-unknown-linux-gnu")
+ARM64 = "aarch64-unknown-linux-gnu"
+TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", ARM64)
 RAKE_TEST = ["rake", "--rakefile", "bindings/ruby/Rakefile", "test"]
 PYTHON_SOURCES = (
     "bindings/python",
@@ -92,21 +92,17 @@ def portable(*tests):
     return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
 
 
-def arm(*tests):
-    """Unit tests of core for another processor, in an emulator of Debian's."""
-    settings = {
-        "LINKER": "aarch64-linux-gnu-gcc",
-        "RUNNER": "qemu-aarch64 -L /usr/aarch64-linux-gnu",
-    }
-    target = "aarch64-unknown-linux-gnu"
-    prefix = f"CARGO_TARGET_{target.upper().replace('-', '_')}"
-    variables = [f"{prefix}_{name}={value}" for name, value in settings.items()]
-    command = cargo("test", "-p", "shmarray", "--lib", "--target", target, "--", *tests)
-    return ["env", *variables, *command]
-
-
 def musl(*arguments):
     return cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL, *arguments)
+
+
+def in_root(system, target, *arguments):
+    """Tests of core and of the command line, compiled here and run in a root of ci/systems."""
+    prefix = f"CARGO_TARGET_{target.upper().replace('-', '_')}"
+    runner = f"{prefix}_RUNNER={ROOT}/ci/systems {system} --"
+    linker = f"{prefix}_LINKER=aarch64-linux-gnu-gcc" if system == "arm64" else ""
+    tests = cargo("test", *CRATES, "--target", target, *arguments)
+    return ["env", runner, *filter(None, [linker]), *tests]
 
 
 def clippy():
@@ -137,12 +133,16 @@ def one_after_the_other(*commands):
     return bash_line("set -e; " + "; ".join(map(shlex.join, commands)))
 
 
-def other_pythons(words):
-    """A suite for each further Python that ci/test found, with the files of tests so named."""
-    files = [f"bindings/python/tests/test_{word}.py" for word in words]
+def other_pythons(what, arguments, count):
+    """A suite for each further Python that ci/test found, which runs it with these arguments."""
     for venv in sorted(ROOT.glob("target/ci/venv-3.*")):
-        command = [str(venv / "bin/python"), "-m", "pytest", "-q", "-rs", *files]
-        yield f"Python {venv.name.removeprefix('venv-')}", command, pytest_line
+        name = f"Python {venv.name.removeprefix('venv-')}{what}"
+        yield name, [str(venv / "bin/python"), *arguments], count
+
+
+def files_of(words):
+    """The files of Python's tests that are so named."""
+    return [f"bindings/python/tests/test_{word}.py" for word in words]
 
 
 def only_with_numo(*suite):

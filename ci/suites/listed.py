@@ -8,19 +8,22 @@ has the list in words, and a house rule compares the two.
 """
 
 from commands import (
+    ARM64,
+    MUSL,
     PYTHON_SOURCES,
     RAKE_TEST,
     SAYING,
     TARGETS,
     UNOPTIMISED,
-    arm,
     bash,
     bash_line,
     cargo,
     clippy,
     crashes,
     each_test,
+    files_of,
     foreign,
+    in_root,
     long_form,
     musl,
     one_after_the_other,
@@ -69,6 +72,9 @@ LONGEST = {
         "core, musl",
     ),
     "release": (
+        "Debian 12",
+        "Debian 13",
+        "Debian sid",
         "soak: workers killed",
         "C and C++",
         "Miri",
@@ -76,9 +82,9 @@ LONGEST = {
         "a new dtype",
         "core, faults",
         "core, musl",
+        "core, arm64",
         "installing",
         "sanitizers: threads in core",
-        "core and the C ABI compile for aarch64-unknown-linux-gnu",
         "core, crashes",
     ),
 }
@@ -108,7 +114,6 @@ FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/te
 PORTABLE_LONG = ("arrays", "elsewhere")
 PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
 MUSL_LONG = ("arrays", "leases", "messages", "linux")
-MUSL_RELEASE = sorted(CORE_TESTS.difference(MUSL_LONG))
 # The programs without which a suite is skipped, since not every system has packages of them.
 NEEDS = {
     "lint: shell": "shellcheck",
@@ -119,7 +124,7 @@ SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
         "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
-        ".ci/run",
+        "ci/packaging/wheel-on-arm64 .ci/run",
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
@@ -172,6 +177,8 @@ OTHER_LONG = (
     "shutdown",
     "starts",
 )
+CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
+CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
 LOKY_SHORT, LOKY_LONG = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
 WATCH_TESTS = ("ci/suites/test_running.py", "ci/measurements/test_leftovers.py")
 OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
@@ -210,17 +217,17 @@ C = [
 
 PYTHON = [
     ("Python", python_tests(f"not ({PYTHON_LONG})"), pytest_line),
-    *other_pythons(OTHER_SHORT),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_SHORT))], pytest_line),
     ("Python: NumPy's tests of pickling", foreign("numpy_pickling.py"), counted_line),
     ("Python: NumPy's tests of files", foreign("numpy_files.py"), counted_line),
     ("Python: pandas' tests of pickling", foreign("pandas_pickling.py"), counted_line),
     ("Python: xarray's tests of pickling", foreign("xarray_pickling.py"), counted_line),
     (
         "Python: CPython's tests of multiprocessing",
-        foreign("cpython_multiprocessing.py"),
+        python(CPYTHON_MULTIPROCESSING),
         counted_line,
     ),
-    ("Python: CPython's tests of futures", foreign("cpython_futures.py"), counted_line),
+    ("Python: CPython's tests of futures", python(CPYTHON_FUTURES), counted_line),
     ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_SHORT), counted_line),
     (
         "Python: little shared memory",
@@ -280,7 +287,9 @@ LONG = [
     ("loom", bash("ci/loom", "--short"), counted_line),
     ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
     ("Python", python_tests(f"({PYTHON_LONG}) and not ({PYTHON_RELEASE})"), pytest_line),
-    *other_pythons(OTHER_LONG),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_LONG))], pytest_line),
+    *other_pythons(": CPython's tests of multiprocessing", [CPYTHON_MULTIPROCESSING], counted_line),
+    *other_pythons(": CPython's tests of futures", [CPYTHON_FUTURES], counted_line),
     ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
     ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
     ("the crate as published", python("ci/published/crate.py"), counted_line),
@@ -302,16 +311,17 @@ RELEASE = [
         ),
         rust_tests,
     ),
+    *[
+        (f"Debian {system}", bash("ci/systems", system), counted_line)
+        for system in ("12", "13", "sid")
+    ],
     (
         "core, musl",
-        one_after_the_other(musl(*each_test(MUSL_RELEASE), "--lib", *SAYING), musl("--doc")),
+        one_after_the_other(in_root("musl", MUSL, "--tests", *SAYING), musl("--doc")),
         rust_tests,
     ),
-    (
-        "core and the C ABI compile for aarch64-unknown-linux-gnu",
-        arm("per_byte", "copy::", "element", "reduce"),
-        rust_tests,
-    ),
+    ("core, arm64", in_root("arm64", ARM64, "--tests", *SAYING), rust_tests),
+    ("Python, arm64", bash("ci/packaging/wheel-on-arm64", *files_of(OTHER_SHORT)), pytest_line),
     ("targets that core refuses", python("ci/published/targets.py"), counted_line),
     ("C and C++", bash("ci/test-c", "--release"), counted_line),
     ("installing", bash("ci/test-install", "--long"), counted_line),

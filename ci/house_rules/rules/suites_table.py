@@ -10,7 +10,12 @@ SUITES = pathlib.Path(__file__).resolve().parents[2] / "suites"
 TABLE = "CONTRIBUTING.md"
 ROW = re.compile(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \| ([^|]+) \|$")
 # Suites that a machine may lack something for.
-ABSENT_HERE = {"Python 3.x", "examples: Ruby"}
+ABSENT_HERE = {
+    "Python 3.x",
+    "Python 3.x: CPython's tests of multiprocessing",
+    "Python 3.x: CPython's tests of futures",
+    "examples: Ruby",
+}
 # A form that is absent without a Numo.
 FORM_ABSENT_HERE = ("Ruby", "release")
 
@@ -42,7 +47,7 @@ def listed_forms():
 
 
 def names_of(suites):
-    return {re.sub(r"^Python 3\.\d+$", "Python 3.x", suite[0]) for suite in suites}
+    return {re.sub(r"^Python 3\.\d+", "Python 3.x", suite[0]) for suite in suites}
 
 
 def about_suite(name, table, forms):
