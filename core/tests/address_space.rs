@@ -240,6 +240,7 @@ fn named(name: &str, persist: bool) -> Array {
 }
 
 #[test]
+#[cfg_attr(target_env = "musl", ignore = "musl's malloc takes a mapping for a few kilobytes")]
 fn at_the_limit_of_mappings_names_are_unlinked_and_the_error_names_the_limit() {
     watched(
         "at_the_limit_of_mappings_names_are_unlinked_and_the_error_names_the_limit",

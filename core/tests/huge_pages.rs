@@ -78,7 +78,7 @@ fn in_mounted(
             shmarray::sweep().unwrap();
             assert_eq!(segments_in(&huge), Vec::<String>::new());
         });
-        Command::new("umount").arg("--lazy").arg(&huge).status().unwrap();
+        Command::new("umount").arg("-l").arg(&huge).status().unwrap();
         std::fs::remove_dir(&huge).unwrap();
         outcome.unwrap();
     });

@@ -164,7 +164,7 @@ fn full_shared_memory_is_an_error_with_the_figures() {
             assert_eq!(segments_in(&small).len(), 1);
             most.set(&[(900 << 10) - 1], 1u8).unwrap();
         });
-        std::process::Command::new("umount").arg("--lazy").arg(&small).status().unwrap();
+        std::process::Command::new("umount").arg("-l").arg(&small).status().unwrap();
         std::fs::remove_dir(&small).unwrap();
         outcome.unwrap();
     });
@@ -190,7 +190,7 @@ fn memory_of_the_dead_makes_room_before_shared_memory_is_full() {
             peer.kill();
             bytes(1 << 20, &Options::default()).unwrap();
         });
-        std::process::Command::new("umount").arg("--lazy").arg(&small).status().unwrap();
+        std::process::Command::new("umount").arg("-l").arg(&small).status().unwrap();
         std::fs::remove_dir(&small).unwrap();
         outcome.unwrap();
     });

@@ -16,9 +16,7 @@ import pytest
 
 import dead_work
 import shmarray
-from working import METHODS, quiet_forks, sweep_after_deaths
-
-pytestmark = quiet_forks
+from working import METHODS, sweep_after_deaths
 
 WATCHDOG_SECONDS = 120
 

@@ -14,9 +14,7 @@ import pytest
 import shmarray
 from conftest import allocated_bytes
 from test_dead_workers import end_of, interrupt, start, surroundings  # noqa: F401 (a fixture)
-from working import METHODS, quiet_forks, sweep_after_deaths
-
-pytestmark = quiet_forks
+from working import METHODS, sweep_after_deaths
 
 MIB = 1 << 20
 PROGRAM = """

@@ -412,10 +412,12 @@ def test_discard_takes_nothing_from_those_who_hold_and_refuses_what_is_no_handle
 
 
 def test_segments_says_who_holds():
-    here, _there = Pipe.pair()
+    here, there = Pipe.pair()
     a = shmarray.zeros(3, name="kept", persist=True)
     here.send(b"", [a])
     info = shmarray.segments()[0]
     assert (info.holders, info.tickets, info.persists) == ((os.getpid(),), 1, True)
     shmarray.unlink("kept")
     assert not shmarray.segments()[0].persists
+    # An array that only an unread message of a closed pipe holds would wait for a sweep.
+    there.receive()

@@ -18,10 +18,6 @@ from shmarray.multiprocessing import connection
 from shmarray.multiprocessing.connection import Connection, wait
 from shmarray.multiprocessing.reduction import ForkingPickler
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 
 def arrays():
     """Arrays of every kind of memory, class and layout."""

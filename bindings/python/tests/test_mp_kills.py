@@ -15,10 +15,6 @@ import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.queues import Empty, Full
 from working import sweep_after_deaths
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 KILLS = {"fork": 100, "forkserver": 24, "spawn": 8}
 """Under each start method."""
 MAXSIZE = 5

@@ -13,10 +13,6 @@ import shmarray
 import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.connection import Client, Listener, XmlClient, XmlListener
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 
 def answer(address, authkey):
     """The work of a client."""

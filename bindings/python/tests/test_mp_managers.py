@@ -12,10 +12,6 @@ import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.managers import BaseManager, BaseProxy, MakeProxyType, SyncManager
 from working import sweep_after_deaths
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 
 @pytest.fixture(autouse=True)
 def swept():

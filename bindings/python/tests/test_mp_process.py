@@ -5,6 +5,7 @@ meanwhile.
 import json
 import multiprocessing
 import os
+import pickle
 import signal
 import socket
 import sys
@@ -17,10 +18,6 @@ import shmarray
 import shmarray.multiprocessing as mp
 from conftest import Life
 from test_mp_connection import arrays, as_pickled, assert_same
-
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
 
 METHODS = ["fork", "forkserver", "spawn"]
 
@@ -216,7 +213,7 @@ def test_a_process_class_keeps_its_arrays():
 
 def test_unpicklable_arguments_raise_at_the_start(files):
     for method in ("forkserver", "spawn"):
-        with pytest.raises((AttributeError, TypeError)):
+        with pytest.raises((AttributeError, TypeError, pickle.PicklingError)):
             mp.get_context(method).Process(
                 target=write, args=(np.zeros(50_000), lambda: None)
             ).start()

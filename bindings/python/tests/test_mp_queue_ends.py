@@ -11,10 +11,6 @@ from conftest import interrupted
 from mp_queue_work import drain, put_all
 from working import sweep_after_deaths
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 METHODS = ["fork", "forkserver", "spawn"]
 
 

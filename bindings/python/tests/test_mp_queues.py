@@ -15,10 +15,6 @@ import shmarray.multiprocessing as mp
 from mp_queue_work import drain, put_all
 from shmarray.multiprocessing.queues import Empty, Full
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
-
 KINDS = ["Queue", "JoinableQueue", "SimpleQueue"]
 METHODS = ["fork", "forkserver", "spawn"]
 

@@ -3,6 +3,7 @@
 import gc
 import io
 import os
+import sys
 import zipfile
 
 import numpy as np
@@ -244,6 +245,9 @@ def test_a_missing_file_and_what_is_no_file_are_refused(tmp_path):
             shmarray.load_npz(thing)
 
 
+@pytest.mark.skipif(
+    sys.version_info < (3, 11, 4), reason="Python before 3.11.4 writes other ZIP headers"
+)
 def test_an_archive_has_the_bytes_of_numpys(tmp_path):
     shmarray.save_npz(tmp_path / "a", GRID, GRID.T, **MEMBERS)
     assert os.listdir(tmp_path) == ["a.npz"]

@@ -3,6 +3,7 @@
 import itertools
 import multiprocessing as standard
 import os
+import pickle
 import random
 import signal
 import threading
@@ -18,9 +19,9 @@ from shmarray._codec import _pickler
 from shmarray._ipc import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
-from working import METHODS, no_main, quiet_forks, state, sweep_after_deaths, until
+from working import METHODS, no_main, state, sweep_after_deaths, until
 
-pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
+pytestmark = pytest.mark.usefixtures(no_main.__name__)
 
 
 @pytest.fixture(params=METHODS)
@@ -111,7 +112,8 @@ def test_an_exception_comes_with_the_traceback_of_the_worker(one):
 
 
 def test_a_task_that_cannot_be_sent_raises_and_the_pool_goes_on(one):
-    with pytest.raises((AttributeError, TypeError), match=r"pickle|local object"):
+    errors = (AttributeError, TypeError, pickle.PicklingError)
+    with pytest.raises(errors, match=r"pickle|local object"):
         one.apply(lambda: None)
     with pytest.raises(standard.pool.MaybeEncodingError, match="Error sending result"):
         one.apply(tasks.unsendable)

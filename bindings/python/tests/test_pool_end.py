@@ -10,9 +10,9 @@ import shmarray.multiprocessing as mp
 import tasks
 import test_pool
 from shmarray import WorkerLost
-from working import no_main, quiet_forks, state
+from working import no_main, state
 
-pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
+pytestmark = pytest.mark.usefixtures(no_main.__name__)
 pool, one, gate = test_pool.pool, test_pool.one, test_pool.gate  # fixtures
 
 

@@ -12,9 +12,9 @@ import shmarray.multiprocessing as mp
 import tasks
 from conftest import allocated_bytes
 from shmarray.concurrent import ProcessPoolExecutor
-from working import METHODS, no_main, quiet_forks, until
+from working import METHODS, no_main, until
 
-pytestmark = [quiet_forks, pytest.mark.usefixtures(no_main.__name__)]
+pytestmark = pytest.mark.usefixtures(no_main.__name__)
 
 SIZE = 3_000_000
 """The bytes that each worker holds."""

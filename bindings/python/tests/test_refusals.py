@@ -416,7 +416,9 @@ try:
 except ImportError as error:
     os.write(1, str(error).encode())
 '''
-interpreters.run_string(interpreters.create(), code)
+interpreter = interpreters.create()
+interpreters.run_string(interpreter, code)
+interpreters.destroy(interpreter)
 """
     )
     assert "subinterpreters" in said

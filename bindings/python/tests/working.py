@@ -14,9 +14,6 @@ import pytest
 import shmarray
 
 METHODS = ["fork", "forkserver", "spawn"]
-quiet_forks = pytest.mark.filterwarnings(
-    "ignore:This process .* is multi-threaded:DeprecationWarning"
-)
 
 
 @pytest.fixture

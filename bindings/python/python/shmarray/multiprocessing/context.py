@@ -178,15 +178,13 @@ class DefaultContext(BaseContext, context.DefaultContext):
     """
 
     if TYPE_CHECKING:
-        _actual_context: BaseContext | None
-        _default_context: BaseContext
+        _actual_context: BaseContext
 
     Process: ClassVar[type[context.Process]] = Process
 
     def _concrete(self) -> BaseContext:
         """Returns the context of the start method. If none was set, the default is fixed now."""
-        if self._actual_context is None:
-            self._actual_context = self._default_context
+        self.get_start_method()
         return self._actual_context
 
 
