@@ -8,10 +8,10 @@
 //! cancel the arrays that are made meanwhile.
 //!
 //! Every hook with which Ruby reports the end of a collection slows all allocations down. An object
-//! that lives for ever, the *marker*, is marked in each collection at no cost. If there is something
-//! to do then, its mark function asks Ruby for a job, which runs when Ruby next checks for
-//! interrupts: after the collection, and before `GC.start` returns. A finalizer would not do: a copy
-//! of its object's address that is left on the stack keeps the object.
+//! that lives for ever, the *marker*, is marked in each collection at no cost. If there is
+//! something to do then, its mark function asks Ruby for a job, which runs when Ruby next checks
+//! for interrupts: after the collection, and before `GC.start` returns. A finalizer would not do:
+//! a copy of its object's address that is left on the stack keeps the object.
 #![allow(unsafe_code)] // uses Ruby's allocator, and makes an object without a class
 
 use std::ffi::{CStr, c_void};
@@ -28,6 +28,8 @@ use rb_sys::{
     rb_gc_register_mark_object, rb_id2sym, rb_intern, rb_set_end_proc, ruby_xfree, ruby_xmalloc,
 };
 use shmarray::Array;
+
+use crate::postponed::Job;
 
 /// Memory that the pool has not used for this long is returned at the next collection.
 const A_WHILE: Duration = Duration::from_secs(5);
@@ -111,7 +113,7 @@ pub(crate) fn follow() -> Result<(), Error> {
     // The first call makes symbols of Ruby's own, which it cannot do while it marks.
     was_asked_for();
     now_ms(); // fills its cell, which no fork then finds half made
-    job::register();
+    JOB.register();
     let marker = new_marker()?;
     // SAFETY: `new_marker` made the object, and Ruby never frees one that is registered so.
     unsafe { rb_gc_register_mark_object(marker) };
@@ -156,7 +158,7 @@ unsafe extern "C" fn ask_for_what_is_due(_: *mut c_void) {
     };
     DUE.fetch_max(due, Ordering::Relaxed);
     if due != NOTHING {
-        job::trigger();
+        JOB.trigger();
     }
 }
 
@@ -178,44 +180,7 @@ unsafe extern "C" fn give_back(_: *mut c_void) {
     });
 }
 
-/// Ruby's postponed jobs. Any code may ask for one, also while Ruby marks.
-mod job {
-    #[cfg(not(ruby_gte_3_3))]
-    use rb_sys::rb_postponed_job_register_one;
-    #[cfg(ruby_gte_3_3)]
-    use rb_sys::{rb_postponed_job_preregister, rb_postponed_job_trigger};
-
-    #[cfg(ruby_gte_3_3)]
-    static JOB: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
-
-    pub(super) fn register() {
-        #[cfg(ruby_gte_3_3)]
-        {
-            // SAFETY: the function is static, and ignores its argument.
-            let job = unsafe {
-                rb_postponed_job_preregister(0, Some(super::give_back), std::ptr::null_mut())
-            };
-            JOB.store(job, super::Ordering::Relaxed);
-        }
-    }
-
-    pub(super) fn trigger() {
-        #[cfg(ruby_gte_3_3)]
-        {
-            let job = JOB.load(super::Ordering::Relaxed);
-            // Ruby has 32 jobs, and gives this number to those that come later.
-            if job != u32::MAX {
-                // SAFETY: `register` got this job from Ruby.
-                unsafe { rb_postponed_job_trigger(job) };
-            }
-        }
-        // SAFETY: the function is static, and ignores its argument.
-        #[cfg(not(ruby_gte_3_3))]
-        unsafe {
-            rb_postponed_job_register_one(0, Some(super::give_back), std::ptr::null_mut())
-        };
-    }
-}
+static JOB: Job = Job::new(give_back);
 
 /// When the pool was last looked at, in milliseconds since the first look.
 static LAST_LOOK: AtomicU64 = AtomicU64::new(0);

@@ -6,6 +6,7 @@
 //! | `suggest` | the dtype that a word of another language means |
 //! | `arguments` | shapes, dtypes and options in Ruby's forms |
 //! | `gvl` | running without Ruby's global lock |
+//! | `postponed` | how Ruby is asked to call a function later |
 //! | `collector` | telling the collector how much its objects hold; the pool after collections |
 //! | `element` | one element as a Ruby object |
 //! | `index` | the index between the brackets of `array[…]` |
@@ -35,6 +36,7 @@
 
 use magnus::{Error, Ruby};
 
+mod postponed;
 mod collector;
 mod error;
 mod element;
