@@ -49,7 +49,9 @@ def packed():
 def unpacked(folder):
     name = f"shmarray-{WORKSPACE['version']}"
     with tarfile.open(BUILT / f"package/{name}.crate") as archive:
-        archive.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(folder)
     package = folder / name
     for file in package.rglob("*"):
         os.utime(file)  # cargo writes 2006, and would take what it built of another version

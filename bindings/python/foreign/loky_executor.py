@@ -117,7 +117,9 @@ def unpack(folder):
     if subprocess.run(command, check=False).returncode:
         return None
     with tarfile.open(next(folder.glob("loky-*.tar.gz"))) as archive:
-        archive.extractall(folder, filter="data")
+        # Python before 3.11.4 has no filters.
+        archive.extraction_filter = getattr(tarfile, "data_filter", lambda member, _: member)
+        archive.extractall(folder)
     return next(path for path in folder.glob("loky-*") if path.is_dir())
 
 
