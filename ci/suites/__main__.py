@@ -40,7 +40,9 @@ def chosen(words):
 
 
 def run_if_possible(name, command, count):
-    """Runs a suite, unless this system has no package of a program that it needs."""
+    """Runs a suite, unless this system lacks what it needs."""
+    if isinstance(command, str):
+        return Count(skipped=1, reasons=[command]), (0, 0)
     program = NEEDS.get(name)
     if program is None or shutil.which(program):
         return run(name, command, count, BEGIN_BEFORE)

@@ -133,11 +133,22 @@ def one_after_the_other(*commands):
     return bash_line("set -e; " + "; ".join(map(shlex.join, commands)))
 
 
-def other_pythons(what, arguments, count):
-    """A suite for each further Python that ci/test found, which runs it with these arguments."""
+def other_pythons(what, arguments, count, module=None):
+    """A suite for each further Python that ci/test found, which runs it with these arguments.
+
+    Without the module the command is a text, the reason to skip the suite.
+    """
     for venv in sorted(ROOT.glob("target/ci/venv-3.*")):
-        name = f"Python {venv.name.removeprefix('venv-')}{what}"
-        yield name, [str(venv / "bin/python"), *arguments], count
+        python, version = str(venv / "bin/python"), venv.name.removeprefix("venv-")
+        command = [python, *arguments]
+        if module is not None and not has_module(python, module):
+            command = f"Python {version} was installed without {module}"
+        yield f"Python {version}{what}", command, count
+
+
+def has_module(python, module):
+    code = f"import importlib.util as util, sys; sys.exit(util.find_spec({module!r}) is None)"
+    return subprocess.run([python, "-c", code], check=False).returncode == 0
 
 
 def files_of(words):
