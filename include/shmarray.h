@@ -100,7 +100,7 @@
 /* Initializers: no error, and the default options. */
 #define SHMA_ERROR_INIT {0, 0, {0}}
 #define SHMA_OPTIONS_INIT {sizeof(shma_options), NULL, 0, 0, 0, 0, 0, NULL}
-#define SHMA_NPZ_OPTIONS_INIT {sizeof(shma_npz_options), 0, 0, 0}
+#define SHMA_NPZ_OPTIONS_INIT {sizeof(shma_npz_options), 0, 0, 0, 0}
 #define SHMA_CHANNEL_OPTIONS_INIT {sizeof(shma_channel_options), 0, 0, 0, 0, 0, 0, 0, 0}
 
 #ifdef __cplusplus
@@ -1176,6 +1176,11 @@ typedef struct shma_npz_options {
     uint32_t threads;
     /** For a save: if not 0, members are deflated. Otherwise they are stored. */
     int32_t deflated;
+    /**
+     * For a save: the alignment of the members in bytes, a power of two up to 4096, such as 64:
+     * stored arrays that are mapped are aligned then. 0 adds nothing to what numpy.savez writes.
+     */
+    uint64_t align;
 } shma_npz_options;
 
 /**
@@ -1255,8 +1260,7 @@ shma_status shma_npz_load_all(const shma_npz *npz,
  * names and arrays have count elements. A name is without ".npy", which is added to it. options
  * may be NULL. Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist,
  * SHMA_ERROR_INVALID_ARGUMENT if a name is there twice, SHMA_ERROR_INVALID_DTYPE if an NPY file
- * cannot describe a dtype, SHMA_ERROR_INVALID_FILE if an array is changed meanwhile,
- * SHMA_ERROR_OS.
+ * cannot describe a dtype, /// SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_npz_save(const char *path,

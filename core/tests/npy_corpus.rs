@@ -7,6 +7,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
 use serde_json::Value;
@@ -266,9 +267,9 @@ fn archive_written_again(source: Source<'_>) -> Result<Vec<u8>, Error> {
     let arrays = (0..npz.len()).map(load).collect::<Result<Vec<_>, _>>()?;
     let contents = |array| Elements::of(array).map(Contents::Elements);
     let members = arrays.iter().enumerate().map(|(at, array)| Ok((npz.name(at), contents(array)?)));
-    let mut bytes = Vec::new();
-    write_npz(&mut bytes, &members.collect::<Result<Vec<_>, Error>>()?, NpzOptions::default())?;
-    Ok(bytes)
+    let mut file = Cursor::new(Vec::new());
+    write_npz(&mut file, &members.collect::<Result<Vec<_>, Error>>()?, NpzOptions::default())?;
+    Ok(file.into_inner())
 }
 
 #[test]

@@ -4,6 +4,8 @@
 
 mod support;
 
+use std::io::Cursor;
+
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -168,9 +170,10 @@ fn an_npz_file_reads_as_what_was_written() {
                 let contents = |(_, array)| Contents::Elements(Elements::of(array).unwrap());
                 let all = members.iter().map(|(name, array)| (name, array)).map(contents);
                 let all: Vec<_> = names.iter().map(|name| &**name).zip(all).collect();
-                let mut bytes = Vec::new();
-                write_npz(&mut bytes, &all, NpzOptions { is_deflated, threads: to }).unwrap();
-                let npz = Npz::open(Source::bytes(&bytes)).unwrap();
+                let mut file = Cursor::new(Vec::new());
+                let options = NpzOptions { is_deflated, threads: to, align: 64 };
+                write_npz(&mut file, &all, options).unwrap();
+                let npz = Npz::open(Source::bytes(file.get_ref())).unwrap();
                 let indices: Vec<_> = names.iter().map(|name| npz.find(name).unwrap()).collect();
                 let read = npz.each(&indices, from, |member| member.load(&Options::new())).unwrap();
                 assert_eq!(read.len(), members.len());
@@ -205,10 +208,10 @@ fn views_that_take_many_pieces_read_as_what_was_written() {
             );
             for (is_deflated, threads) in [(false, 1), (false, 3), (true, 1), (true, 3)] {
                 let elements = Contents::Elements(Elements::of(&array).unwrap());
-                let mut bytes = Vec::new();
-                let options = NpzOptions { is_deflated, threads };
-                write_npz(&mut bytes, &[("a", elements)], options).unwrap();
-                let npz = Npz::open(Source::bytes(&bytes)).unwrap();
+                let mut file = Cursor::new(Vec::new());
+                let options = NpzOptions { is_deflated, threads, align: 0 };
+                write_npz(&mut file, &[("a", elements)], options).unwrap();
+                let npz = Npz::open(Source::bytes(file.get_ref())).unwrap();
                 is_same(&npz.load(0, &Options::new()).unwrap(), &array);
             }
         }

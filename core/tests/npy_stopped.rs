@@ -33,7 +33,7 @@ fn a_save_that_is_stopped_leaves_the_older_file() {
                     None => save_elements_while(&path, &elements, &mut go_on),
                     Some(is_deflated) => {
                         let members = [("a.npy", Contents::Elements(elements))];
-                        let options = NpzOptions { is_deflated, threads: 2 };
+                        let options = NpzOptions { is_deflated, threads: 2, align: 0 };
                         save_npz_while(&path, &members, options, &mut go_on)
                     }
                 };

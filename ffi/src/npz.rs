@@ -45,12 +45,15 @@ pub struct shma_npz_options {
     pub threads: u32,
     /// For a save: if not 0, members are deflated. Otherwise they are stored.
     pub deflated: i32,
+    /// For a save: the alignment of the members in bytes, a power of two up to 4096, such as 64:
+    /// stored arrays that are mapped are aligned then. 0 adds nothing to what numpy.savez writes.
+    pub align: u64,
 }
 
 // SAFETY: `Growing` needs the size first, no padding and fields that take every bit pattern: the
 // fields are numbers, and the assertion below adds up their sizes.
 unsafe impl Growing for shma_npz_options {
-    const SIZES: &'static [usize] = &[24];
+    const SIZES: &'static [usize] = &[32];
     const INITIALIZER: &'static str = "SHMA_NPZ_OPTIONS_INIT";
 }
 
@@ -62,7 +65,13 @@ const _: () = assert!(shma_npz_options::SIZES[0] == size_of::<shma_npz_options>(
 /// `options` is NULL or points to a struct that begins with its size.
 unsafe fn read_options(options: *const shma_npz_options) -> Result<shma_npz_options, Failure> {
     if options.is_null() {
-        return Ok(shma_npz_options { struct_bytes: 0, max_bytes: 0, threads: 0, deflated: 0 });
+        return Ok(shma_npz_options {
+            struct_bytes: 0,
+            max_bytes: 0,
+            threads: 0,
+            deflated: 0,
+            align: 0,
+        });
     }
     // SAFETY: `copied` needs a struct that begins with its size, which the caller of this function
     // guarantees by the `# Safety` section. It is not NULL (checked above).
@@ -78,6 +87,9 @@ impl shma_npz {
         if options.deflated != 0 {
             let reason = "the archive says which members are deflated: it is for shma_npz_save";
             return Err(invalid("deflated", reason.to_owned()));
+        }
+        if options.align != 0 {
+            return Err(invalid("align", "it is for shma_npz_save".to_owned()));
         }
         let npz = Npz::open(source)?;
         let npz = if options.max_bytes == 0 { npz } else { npz.with_max_bytes(options.max_bytes) };
@@ -267,8 +279,7 @@ pub unsafe extern "C" fn shma_npz_load_all(
 /// names and arrays have count elements. A name is without ".npy", which is added to it. options
 /// may be NULL. Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist,
 /// SHMA_ERROR_INVALID_ARGUMENT if a name is there twice, SHMA_ERROR_INVALID_DTYPE if an NPY file
-/// cannot describe a dtype, SHMA_ERROR_INVALID_FILE if an array is changed meanwhile,
-/// SHMA_ERROR_OS.
+/// cannot describe a dtype, /// SHMA_ERROR_OS.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -314,7 +325,9 @@ fn save(
     let contents = contents.collect::<Result<Vec<_>, Failure>>()?;
     let members: Vec<_> = names.iter().map(String::as_str).zip(contents).collect();
     let (is_deflated, threads) = (options.deflated != 0, options.threads as usize);
-    Ok(npy::save_npz(path, &members, NpzOptions { is_deflated, threads })?)
+    // Core refuses what is too large for it.
+    let align = u16::try_from(options.align).unwrap_or(u16::MAX);
+    Ok(npy::save_npz(path, &members, NpzOptions { is_deflated, threads, align })?)
 }
 
 /// Closes an NPZ file. Its arrays stay open.

@@ -31,6 +31,6 @@ pub use load::Npy;
 pub use npz::{Member, Npz};
 pub use save::{
     Contents, NpzOptions, save, save_bytes, save_elements, save_elements_while, save_npz,
-    save_npz_while, write_npy, write_npz,
+    save_npz_while, write_npy, write_npz, write_npz_stream,
 };
 pub use source::{FileMap, Source};

@@ -1,12 +1,13 @@
 //! Saving arrays to NPY and NPZ files.
 //!
-//! An NPZ file is written in one direction: the CRC and the deflated size of a member stand before
-//! its data. So its pieces are deflated, or their CRCs computed, by several threads first, and then
-//! the member is written. Each piece is deflated by itself, which makes the result independent of
-//! the number of threads, and a little larger.
+//! Each piece of a member of an NPZ file is copied once, by several threads, and its CRC is that of
+//! the copy, which is written: others may change the array meanwhile. The CRC and the size stand
+//! before the data, so they are written last. In a stream, where nothing can be written twice, they
+//! follow the data, as Python's zipfile has it. Each piece is deflated by itself, which makes the
+//! result independent of the number of threads, and a little larger.
 
 use std::borrow::Cow;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use crc32fast::Hasher;
@@ -14,7 +15,7 @@ use flate2::{Compress, Compression, FlushCompress};
 
 use super::directory::check_name;
 use super::elements::Elements;
-use super::fault::{Fault, Place};
+use super::fault::Place;
 use super::target::Target;
 use super::threads::{each_in_order, threads_of};
 use super::zip::{self, Member};
@@ -23,6 +24,8 @@ use crate::error::{Error, Result};
 
 /// The pieces for each thread that are worked on before the next member can be written.
 const PIECES_PER_THREAD: usize = 4;
+/// The largest alignment of a member.
+const ALIGN_MOST: u16 = 4096;
 
 /// Saves an array to an NPY file, with the bytes that `numpy.save` writes. The file appears under
 /// its path when it is complete; an older one is replaced and keeps its mode.
@@ -75,7 +78,7 @@ pub fn save_elements_while(
 pub fn save_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
     let place = target.place().clone();
-    Output::new(&mut target, &place).write(bytes)?;
+    Output::new(&mut Stream(&mut target), &place).write(bytes)?;
     target.finish()
 }
 
@@ -84,7 +87,7 @@ pub fn save_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// [`Error::Os`] for an error of `to`; [`Error::InvalidDType`], [`Error::NoMemory`].
 pub fn write_npy(to: &mut dyn Write, elements: &Elements<'_>) -> Result<()> {
-    write(elements, &mut Output::new(to, &Place::Memory))
+    write(elements, &mut Output::new(&mut Stream(to), &Place::Memory))
 }
 
 fn write(elements: &Elements<'_>, output: &mut Output<'_>) -> Result<()> {
@@ -113,18 +116,21 @@ pub struct NpzOptions {
     pub is_deflated: bool,
     /// The number of threads; 0 is one for each core.
     pub threads: usize,
+    /// The alignment of the members in bytes, a power of two up to 4,096, such as 64: stored arrays
+    /// that are mapped are aligned then. It adds a field to each header that other programs pass
+    /// over. 0 and 1 add nothing.
+    pub align: u16,
 }
 
 /// Saves named arrays to an NPZ file. Stored, it has the bytes that `numpy.savez` writes. The file
 /// appears under its path when it is complete; an older one is replaced and keeps its mode.
 ///
-/// The names are those in the archive, such as `image.npy`. A deflated member is in private memory,
-/// deflated, until all of it is.
+/// The names are those in the archive, such as `image.npy`. Others may change the arrays meanwhile;
+/// the file then has some elements from before and some from after.
 ///
 /// # Errors
-/// As for [`save`]; [`Error::InvalidArgument`] for a name that is there twice, is longer than
-/// 65,535 bytes, or that [`Npz::open`](super::Npz::open) refuses; [`Error::InvalidFile`] when
-/// another process changes an array while it is saved.
+/// As for [`save`]; [`Error::InvalidArgument`] for an alignment that is none, and for a name that
+/// is there twice, is longer than 65,535 bytes, or that [`Npz::open`](super::Npz::open) refuses.
 pub fn save_npz(
     path: impl AsRef<Path>,
     members: &[(&str, Contents<'_>)],
@@ -151,17 +157,42 @@ pub fn save_npz_while(
     target.finish()
 }
 
-/// Writes named arrays as an NPZ file.
+/// Writes named arrays as an NPZ file, from where `to` is now on.
 ///
 /// # Errors
 /// As for [`save_npz`].
 pub fn write_npz(
+    to: &mut (impl Write + Seek),
+    members: &[(&str, Contents<'_>)],
+    options: NpzOptions,
+) -> Result<()> {
+    let start = to.stream_position().map_err(|error| Place::Memory.os("seek", error))?;
+    let mut output = Output { to: &mut Seekable(to), place: &Place::Memory, bytes: start };
+    write_members(members, options, &mut output)
+}
+
+/// Writes named arrays as an NPZ file to a stream, such as a pipe: the size of a member follows its
+/// data.
+///
+/// # Errors
+/// As for [`save_npz`].
+pub fn write_npz_stream(
     to: &mut dyn Write,
     members: &[(&str, Contents<'_>)],
     options: NpzOptions,
 ) -> Result<()> {
-    write_members(members, options, &mut Output::new(to, &Place::Memory))
+    write_members(members, options, &mut Output::new(&mut Stream(to), &Place::Memory))
 }
+
+/// Where a file is written.
+trait Sink {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()>;
+
+    /// Writes bytes over those at a position, and returns to the end. `None` if it cannot.
+    fn overwrite(&mut self) -> Option<Overwrite<'_>>;
+}
+
+type Overwrite<'s> = Box<dyn FnMut(u64, &[u8]) -> io::Result<()> + 's>;
 
 /// A file that is written as long as the caller wants it.
 struct Asking<'a> {
@@ -169,25 +200,59 @@ struct Asking<'a> {
     go_on: &'a mut dyn FnMut() -> bool,
 }
 
-impl Write for Asking<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        if (self.go_on)() { self.to.write(bytes) } else { Err(io::Error::other("stopped")) }
+impl Sink for Asking<'_> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        if (self.go_on)() { self.to.write_all(bytes) } else { Err(io::Error::other("stopped")) }
     }
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.to.flush()
+    fn overwrite(&mut self) -> Option<Overwrite<'_>> {
+        let file = self.to.seekable()?;
+        Some(Box::new(move |at, bytes| overwrite(file, at, bytes)))
+    }
+}
+
+/// What can be written again.
+struct Seekable<'a, W>(&'a mut W);
+
+impl<W: Write + Seek> Sink for Seekable<'_, W> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn overwrite(&mut self) -> Option<Overwrite<'_>> {
+        Some(Box::new(move |at, bytes| overwrite(self.0, at, bytes)))
+    }
+}
+
+fn overwrite(file: &mut (impl Write + Seek), at: u64, bytes: &[u8]) -> io::Result<()> {
+    let end = file.stream_position()?;
+    file.seek(SeekFrom::Start(at))?;
+    file.write_all(bytes)?;
+    file.seek(SeekFrom::Start(end)).map(drop)
+}
+
+/// What is written in one direction.
+struct Stream<'a>(&'a mut dyn Write);
+
+impl Sink for Stream<'_> {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write_all(bytes)
+    }
+
+    fn overwrite(&mut self) -> Option<Overwrite<'_>> {
+        None
     }
 }
 
 /// The file that is written, and how many bytes it has.
 struct Output<'o> {
-    to: &'o mut dyn Write,
+    to: &'o mut dyn Sink,
     place: &'o Place,
     bytes: u64,
 }
 
 impl<'o> Output<'o> {
-    fn new(to: &'o mut dyn Write, place: &'o Place) -> Self {
+    fn new(to: &'o mut dyn Sink, place: &'o Place) -> Self {
         Self { to, place, bytes: 0 }
     }
 
@@ -195,6 +260,21 @@ impl<'o> Output<'o> {
         self.to.write_all(bytes).map_err(|error| self.place.os("write", error))?;
         self.bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Writes the header of a member, of which the CRC and the sizes are not known yet.
+    fn begin(&mut self, member: &Member) -> Result<()> {
+        self.write(&member.local_header())
+    }
+
+    /// Writes what is known now that the data of a member has been written.
+    fn finish(&mut self, member: &Member) -> Result<()> {
+        if member.is_streamed {
+            return self.write(&member.descriptor());
+        }
+        let Some(mut overwrite) = self.to.overwrite() else { return Ok(()) };
+        overwrite(member.offset, &member.local_header())
+            .map_err(|error| self.place.os("write", error))
     }
 }
 
@@ -206,11 +286,11 @@ struct Piece {
     is_last: bool,
 }
 
-/// The work on a piece: its CRC and size, and its deflated data.
-struct Done {
+/// The work on a piece: its CRC and size, and what is written of it.
+struct Done<'c> {
     crc: Hasher,
     size: u64,
-    deflated: Vec<u8>,
+    data: Cow<'c, [u8]>,
 }
 
 fn write_members(
@@ -219,26 +299,47 @@ fn write_members(
     output: &mut Output<'_>,
 ) -> Result<()> {
     check_names(members)?;
-    let (mut written, mut waiting) = (Vec::with_capacity(members.len()), Vec::new());
+    check_align(options.align)?;
+    let is_streamed = output.to.overwrite().is_none();
+    let mut written: Vec<Member> = Vec::with_capacity(members.len());
+    let mut crc = Hasher::new();
     for wave in waves_of(members, threads_of(options.threads) * PIECES_PER_THREAD) {
         let order: Vec<usize> = (0..wave.len()).collect();
         let done = each_in_order(&order, options.threads, |at| {
             work(&members[wave[at].member].1, wave[at], options.is_deflated)
         })?;
         for (piece, done) in wave.iter().zip(done) {
-            waiting.push(done);
-            if piece.is_last {
-                let (name, contents) = &members[piece.member];
-                let offset = output.bytes;
-                let member = joined(name, &waiting, options.is_deflated, offset);
-                write_member(&member, contents, &waiting, output)?;
+            if piece.index == 0 {
+                let name = members[piece.member].0.to_owned();
+                let NpzOptions { is_deflated, align, .. } = options;
+                let member = Member::new(name, is_deflated, is_streamed, align, output.bytes);
+                output.begin(&member)?;
                 written.push(member);
-                waiting.clear();
+                crc = Hasher::new();
+            }
+            output.write(&done.data)?;
+            let Some(member) = written.last_mut() else { continue };
+            crc.combine(&done.crc);
+            member.size += done.size;
+            member.compressed += done.data.len() as u64;
+            if piece.is_last {
+                member.crc = crc.clone().finalize();
+                output.finish(member)?;
             }
         }
     }
     let end = zip::directory(&written, output.bytes);
     output.write(&end)
+}
+
+fn check_align(align: u16) -> Result<()> {
+    match align {
+        0 => Ok(()),
+        1..=ALIGN_MOST if align.is_power_of_two() => Ok(()),
+        _ => {
+            Err(Error::argument("align", format!("{align} is no power of two up to {ALIGN_MOST}")))
+        }
+    }
 }
 
 fn check_names(members: &[(&str, Contents<'_>)]) -> Result<()> {
@@ -279,12 +380,13 @@ fn pieces_of(members: &[(&str, Contents<'_>)]) -> impl Iterator<Item = Piece> {
     members.iter().enumerate().flat_map(pieces)
 }
 
-fn work(contents: &Contents<'_>, piece: Piece, is_deflated: bool) -> Result<Done> {
+fn work<'c>(contents: &Contents<'c>, piece: Piece, is_deflated: bool) -> Result<Done<'c>> {
     let bytes = read_piece(contents, piece.index)?;
     let mut crc = Hasher::new();
     crc.update(&bytes);
-    let deflated = if is_deflated { deflate(&bytes, piece.is_last)? } else { Vec::new() };
-    Ok(Done { crc, size: bytes.len() as u64, deflated })
+    let size = bytes.len() as u64;
+    let data = if is_deflated { Cow::Owned(deflate(&bytes, piece.is_last)?) } else { bytes };
+    Ok(Done { crc, size, data })
 }
 
 /// Returns the bytes of a piece of a member, the first one with the header.
@@ -312,44 +414,9 @@ fn deflate(bytes: &[u8], is_last: bool) -> Result<Vec<u8>> {
             .map_err(|error| Error::os("deflate", "", io::Error::other(error)))?;
         // It is done when it leaves room.
         if state.total_in() as usize == bytes.len() && deflated.len() < room {
-            deflated.shrink_to_fit(); // it may wait for all others of its member
             return Ok(deflated);
         }
         deflated.reserve(before.max(4096));
-    }
-}
-
-fn joined(name: &str, pieces: &[Done], is_deflated: bool, offset: u64) -> Member {
-    let mut crc = Hasher::new();
-    pieces.iter().for_each(|piece| crc.combine(&piece.crc));
-    let size = pieces.iter().map(|piece| piece.size).sum();
-    let deflated = pieces.iter().map(|piece| piece.deflated.len() as u64).sum();
-    let compressed = if is_deflated { deflated } else { size };
-    Member { name: name.to_owned(), is_deflated, crc: crc.finalize(), size, compressed, offset }
-}
-
-fn write_member(
-    member: &Member,
-    contents: &Contents<'_>,
-    pieces: &[Done],
-    output: &mut Output<'_>,
-) -> Result<()> {
-    output.write(&member.local_header())?;
-    if member.is_deflated {
-        return pieces.iter().try_for_each(|piece| output.write(&piece.deflated));
-    }
-    let mut crc = Hasher::new();
-    for index in 0..pieces.len() as u64 {
-        let bytes = read_piece(contents, index)?;
-        crc.update(&bytes);
-        output.write(&bytes)?;
-    }
-    match crc.finalize() == member.crc {
-        true => Ok(()),
-        false => {
-            let fault = Fault::new("data", "another thread or process changed it meanwhile");
-            Err(output.place.invalid(Some(&member.name), fault))
-        }
     }
 }
 
@@ -381,12 +448,18 @@ mod tests {
         for is_deflated in if cfg!(miri) { &[false][..] } else { &[false, true] } {
             let contents = || Contents::Elements(Elements::of(&array).unwrap());
             let members = [("a.npy", contents()), ("b.npy", contents())];
-            let mut bytes = Vec::new();
-            let options = NpzOptions { is_deflated: *is_deflated, threads: 2 };
-            write_npz(&mut bytes, &members, options).unwrap();
-            let npz = Npz::open(Source::bytes(&bytes)).unwrap();
-            let read = npz.each(&[1, 0], 2, |member| member.load(&Options::new())).unwrap();
-            read.iter().for_each(|read| is_same(read, &array));
+            let options = NpzOptions { is_deflated: *is_deflated, threads: 2, align: 64 };
+            let (mut file, mut stream) = (io::Cursor::new(Vec::new()), Vec::new());
+            write_npz(&mut file, &members, options).unwrap();
+            write_npz_stream(&mut stream, &members, options).unwrap();
+            for bytes in [file.into_inner(), stream] {
+                let npz = Npz::open(Source::bytes(&bytes)).unwrap();
+                let read = npz.each(&[1, 0], 2, |member| {
+                    assert!(*is_deflated || member.stored_at().unwrap() % 64 == 0);
+                    member.load(&Options::new())
+                });
+                read.unwrap().iter().for_each(|read| is_same(read, &array));
+            }
         }
     }
 }

@@ -59,6 +59,11 @@ impl Target {
         Ok(target)
     }
 
+    /// Returns the file if what was written can be written again: if it is a regular one.
+    pub(super) fn seekable(&mut self) -> Option<&mut File> {
+        self.path.is_some().then_some(&mut self.file)
+    }
+
     pub(super) fn place(&self) -> &Place {
         &self.place
     }

@@ -19,44 +19,93 @@ const DATE: u16 = 0x21;
 /// A regular file's permissions 0600, as Unix has them.
 const MODE: u32 = 0o600 << 16;
 const DEFLATED: u16 = 8;
+/// The header of a member without its name and extra fields.
+const LOCAL_HEADER_BYTES: u64 = 30;
+/// The extra field with both sizes, and that of the padding without its zeros.
+const SIZES_BYTES: u64 = 20;
+const PADDING_BYTES: u64 = 6;
 
-/// A member that was written.
+/// The CRC and the sizes follow the data.
+const STREAMED: u16 = 1 << 3;
+/// The extra field that fills a header up, as Android's zipalign has it.
+const PADDING: u16 = 0xD935;
+
+/// A member that is being written, or was.
 pub(super) struct Member {
-    pub(super) name: String,
-    pub(super) is_deflated: bool,
+    name: String,
+    is_deflated: bool,
+    /// Whether the CRC and the sizes follow the data.
+    pub(super) is_streamed: bool,
+    /// The alignment of its data in the archive.
+    align: u16,
+    /// Where its header begins in the archive.
+    pub(super) offset: u64,
     pub(super) crc: u32,
     pub(super) size: u64,
     pub(super) compressed: u64,
-    /// Where its header begins in the archive.
-    pub(super) offset: u64,
 }
 
 impl Member {
+    pub(super) fn new(
+        name: String,
+        is_deflated: bool,
+        is_streamed: bool,
+        align: u16,
+        offset: u64,
+    ) -> Self {
+        Self { name, is_deflated, is_streamed, align, offset, crc: 0, size: 0, compressed: 0 }
+    }
+
     fn flags(&self) -> u16 {
-        if self.name.is_ascii() { 0 } else { UTF_8 }
+        let name = if self.name.is_ascii() { 0 } else { UTF_8 };
+        let stream = if self.is_streamed { STREAMED } else { 0 };
+        name | stream
     }
 
     /// Returns the fields from the flags to the CRC, which both headers of a member have.
-    fn common(&self) -> Vec<u8> {
+    fn common(&self, crc: u32) -> Vec<u8> {
         let method = if self.is_deflated { DEFLATED } else { 0 };
         let shorts = [self.flags(), method, 0, DATE].map(u16::to_le_bytes).concat();
-        [&shorts[..], &self.crc.to_le_bytes()].concat()
+        [&shorts[..], &crc.to_le_bytes()].concat()
     }
 
-    /// Returns the header in front of the member's data.
+    /// Returns the header in front of the member's data, which has the same length before and after
+    /// the CRC and the sizes are known.
     pub(super) fn local_header(&self) -> Vec<u8> {
-        let sizes = zip64(&[self.size, self.compressed]);
+        let (crc, sizes) = match self.is_streamed {
+            true => (0, zip64(&[0, 0])),
+            false => (self.crc, zip64(&[self.size, self.compressed])),
+        };
+        let extra = [sizes, self.padding()].concat();
         [
             &b"PK\x03\x04"[..],
             &ZIP64_VERSION.to_le_bytes(),
-            &self.common(),
+            &self.common(crc),
             &[0xFF; 8], // both sizes are in the ZIP64 field
             &(self.name.len() as u16).to_le_bytes(),
-            &(sizes.len() as u16).to_le_bytes(),
+            &(extra.len() as u16).to_le_bytes(),
             self.name.as_bytes(),
-            &sizes,
+            &extra,
         ]
         .concat()
+    }
+
+    /// Returns the extra field with which the data begins at the alignment.
+    fn padding(&self) -> Vec<u8> {
+        if self.align < 2 {
+            return Vec::new();
+        }
+        let fields = LOCAL_HEADER_BYTES + self.name.len() as u64 + SIZES_BYTES + PADDING_BYTES;
+        let end = self.offset + fields;
+        let fill = end.next_multiple_of(self.align.into()) - end;
+        let head = [PADDING, 2 + fill as u16, self.align].map(u16::to_le_bytes).concat();
+        [head, vec![0; fill as usize]].concat()
+    }
+
+    /// Returns what follows the data of a member that is streamed.
+    pub(super) fn descriptor(&self) -> Vec<u8> {
+        let sizes = [self.compressed, self.size].map(u64::to_le_bytes).concat();
+        [&b"PK\x07\x08"[..], &self.crc.to_le_bytes(), &sizes].concat()
     }
 
     /// Returns the member's entry in the directory.
@@ -77,7 +126,7 @@ impl Member {
             &b"PK\x01\x02"[..],
             &(ZIP64_VERSION | UNIX).to_le_bytes(),
             &ZIP64_VERSION.to_le_bytes(),
-            &self.common(),
+            &self.common(self.crc),
             &sizes[1].to_le_bytes(),
             &sizes[0].to_le_bytes(),
             &(self.name.len() as u16).to_le_bytes(),

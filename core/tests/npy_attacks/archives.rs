@@ -1,5 +1,7 @@
 //! Attacks in the records of an archive.
 
+use std::io::Cursor;
+
 use shmarray::Array;
 use shmarray::npy::{Contents, Elements, Npz, NpzOptions, Source, write_npz};
 
@@ -20,9 +22,10 @@ fn saved(is_deflated: bool) -> Vec<u8> {
     let arrays = [40, 700].map(|count| load_npy(Source::bytes(&npy_of_bytes(count))).unwrap());
     let contents = |array| Contents::Elements(Elements::of(array).unwrap());
     let members = [("a.npy", contents(&arrays[0])), ("b.npy", contents(&arrays[1]))];
-    let mut bytes = Vec::new();
-    write_npz(&mut bytes, &members, NpzOptions { is_deflated, threads: 1 }).unwrap();
-    bytes
+    let mut file = Cursor::new(Vec::new());
+    let options = NpzOptions { is_deflated, threads: 1, align: 0 };
+    write_npz(&mut file, &members, options).unwrap();
+    file.into_inner()
 }
 
 fn bytes_of(arrays: &[Array]) -> Vec<Vec<u8>> {

@@ -43,7 +43,7 @@ fn others_in(place: &Path, names: &[&str]) -> Vec<String> {
 }
 
 fn npz_options(is_deflated: bool) -> NpzOptions {
-    NpzOptions { is_deflated, threads: 2 }
+    NpzOptions { is_deflated, threads: 2, align: 0 }
 }
 
 /// Saves as an NPY file, and as an NPZ file stored and deflated. Returns the results.
@@ -255,7 +255,7 @@ fn two_savers_at_once() {
     });
 }
 
-/// A stored member's CRC stands before its data, so the data is read twice.
+/// The CRC is that of the bytes that are written, whatever becomes of the array meanwhile.
 #[test]
 fn an_array_that_changes_while_it_is_saved() {
     watched("saves::an_array_that_changes_while_it_is_saved", Pool::Off, || {
@@ -275,58 +275,18 @@ fn an_array_that_changes_while_it_is_saved() {
                     memory.iter().for_each(|byte| byte.store(value, Ordering::Relaxed));
                 }
             });
-            let mut refused = 0;
-            while refused < 5 {
-                wait_for(format!("{refused} were refused"));
-                match save_it(false) {
-                    Ok(()) => drop(load_npz(Source::file(&path).unwrap()).unwrap()),
-                    Err(error) => {
-                        let refusal = refusal(error);
-                        assert_eq!(
-                            (refusal.member.as_deref(), refusal.field),
-                            (Some("a.npy"), "data")
-                        );
-                        refused += 1;
-                    }
+            let mut mixed = 0;
+            while mixed < 5 {
+                wait_for(format!("{mixed} have bytes from before and after"));
+                for is_deflated in [false, true] {
+                    save_it(is_deflated).unwrap();
+                    let arrays = load_npz(Source::file(&path).unwrap()).unwrap();
+                    let bytes = arrays[0].to_bytes().unwrap();
+                    mixed += usize::from(bytes.iter().any(|byte| *byte != bytes[0]));
                 }
             }
-            save_it(true).unwrap(); // which reads it once
-            load_npz(Source::file(&path).unwrap()).unwrap();
             is_over.store(true, Ordering::Relaxed);
         });
         assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
-    });
-}
-
-#[test]
-fn names_that_cannot_be_read_back() {
-    watched("saves::names_that_cannot_be_read_back", Pool::Off, || {
-        let (place, path) = folder_with_a_file();
-        let long = "x".repeat(65_536);
-        for names in [&["../a.npy"][..], &["a\0.npy"], &[""], &["a", "b", "a"], &[&long]] {
-            let members: Vec<_> = names.iter().map(|name| (*name, Contents::Bytes(b"-"))).collect();
-            let error = save_npz(&path, &members, npz_options(false)).unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::InvalidArgument, "{error}");
-        }
-        assert_eq!(count_in(&path), 40);
-        let longest = &long[1..];
-        save_npz(&path, &[(longest, Contents::Bytes(b"-"))], npz_options(true)).unwrap();
-        assert_eq!(load_npz(Source::file(&path).unwrap()).unwrap()[0].to_bytes().unwrap(), b"-");
-        assert_eq!(others_in(place.path(), &["a.npy"]), [""; 0]);
-    });
-}
-
-/// A wave of pieces for each thread would take more memory than there is.
-#[test]
-fn as_many_threads_as_there_are_numbers() {
-    watched("saves::as_many_threads_as_there_are_numbers", Pool::Off, || {
-        let (_place, path) = folder_with_a_file();
-        let array = array_of(5000);
-        for is_deflated in [false, true] {
-            let members = [("a.npy", Contents::Elements(Elements::of(&array).unwrap()))];
-            let options = NpzOptions { is_deflated, threads: usize::MAX };
-            save_npz(&path, &members, options).unwrap();
-            assert_eq!(load_npz(Source::file(&path).unwrap()).unwrap()[0].shape(), [5000]);
-        }
     });
 }

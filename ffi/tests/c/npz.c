@@ -39,6 +39,7 @@ static void saved_arrays_are_listed_and_loaded(void **state) {
     for (int32_t deflated = 0; deflated < 2; deflated++) {
         shma_npz_options options = SHMA_NPZ_OPTIONS_INIT;
         options.deflated = deflated;
+        options.align = 64;
         options.threads = 2;
         MUST(shma_npz_save(new_file("a.npz"), 2, names, saved, &options, NULL));
         shma_npz *npz = open_npz(new_file("a.npz"));
@@ -220,6 +221,9 @@ static void options_that_cannot_be_honoured_are_refused(void **state) {
     options.known.deflated = 1;
     expect_open(path, &options.known, refused, "invalid deflated");
     options.known.deflated = 0;
+    options.known.align = 64;
+    expect_open(path, &options.known, refused, "invalid align");
+    options.known.align = 0;
     options.known.struct_bytes = 20;
     expect_open(path, &options.known, refused, "SHMA_NPZ_OPTIONS_INIT");
     options.known.struct_bytes = sizeof options;

@@ -205,6 +205,7 @@ struct npz_options {
 struct npz_save_options {
     bool deflated = false;     ///< members are deflated, otherwise stored
     std::uint32_t threads = 0; ///< threads that deflate; 0 stands for one for each core
+    std::uint64_t align = 0;   ///< alignment of the members in bytes, such as 64; 0: as numpy.savez
 };
 
 /// An open NPZ file: named arrays in a ZIP archive. Members that are not NPY files are arrays of
@@ -357,6 +358,7 @@ inline result<void> try_save_npz(const file_path &path, const named_arrays &arra
     shma_npz_options made = SHMA_NPZ_OPTIONS_INIT;
     made.deflated = chosen.deflated ? 1 : 0;
     made.threads = chosen.threads;
+    made.align = chosen.align;
     return detail::act(shma_npz_save, terminated->c_str(), plain.size(), names.pointers().data(),
                        plain.data(), &made);
 }

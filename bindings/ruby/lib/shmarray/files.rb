@@ -49,7 +49,7 @@ module Shmarray
         save(path, io, array)
       end
 
-      def save_npz(target, arrays, named, compressed, threads)
+      def save_npz(target, arrays, named, compressed, threads, align)
         unless [true, false].include?(compressed)
           raise ArgumentError, "compressed: must be true or false; an array of that name " \
                                "can be given in a Hash"
@@ -57,7 +57,8 @@ module Shmarray
 
         path, io = path_or_io(target, nil, :write)
         members = members_of(arrays, named)
-        save_all(path, io, members.map(&:first), members.map(&:last), compressed, threads)
+        options = [compressed, threads, align]
+        save_all(path, io, members.map(&:first), members.map(&:last), options)
       end
 
       private

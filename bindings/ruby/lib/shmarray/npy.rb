@@ -110,6 +110,8 @@ module Shmarray
   #   keywords
   # @param compressed [Boolean] whether members are deflated
   # @param threads [Integer, nil] how many threads deflate; nil for one for each core
+  # @param align [Integer] the alignment of the members in bytes, a power of two up to 4096, such as
+  #   64: stored arrays that are mapped are aligned then. 0 adds nothing to what numpy.savez writes
   # @param named [Hash{Symbol => Array, Numo::NArray, String}]
   # @return [nil]
   # @raise [ArgumentError] if two members have one name
@@ -119,7 +121,7 @@ module Shmarray
   #   Shmarray.save_npz("all.npz", a, { "layer 1" => a }, bias: a, compressed: true)
   #   Shmarray.load_npz("all.npz", &:files) # => ["bias", "layer 1", "arr_0"]
   #   File.delete("all.npz") # => 1
-  def self.save_npz(target, *arrays, compressed: false, threads: nil, **named)
-    Files.save_npz(target, arrays, named, compressed, threads)
+  def self.save_npz(target, *arrays, compressed: false, threads: nil, align: 0, **named)
+    Files.save_npz(target, arrays, named, compressed, threads, align)
   end
 end

@@ -74,8 +74,8 @@ module Numo
     #   Numo::Shared.save_npz("two.npz", Numo::Int8[1], Numo::Int8[2], compressed: true) # => nil
     #   Numo::Shared.load_npz("two.npz", &:files) # => ["arr_0", "arr_1"]
     #   File.delete("two.npz") # => 1
-    def self.save_npz(target, *arrays, compressed: false, threads: nil, **named)
-      FILES.save_npz(target, arrays, named, compressed, threads)
+    def self.save_npz(target, *arrays, compressed: false, threads: nil, align: 0, **named)
+      FILES.save_npz(target, arrays, named, compressed, threads, align)
     end
   end
 end

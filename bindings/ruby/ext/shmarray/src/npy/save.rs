@@ -2,13 +2,14 @@
 #![allow(unsafe_code)] // the elements of Numo's arrays, and the bytes of Ruby's Strings
 
 use std::hint::black_box;
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Object, RArray, RModule, RString, Ruby, TryConvert, Value, function};
 use shmarray::npy::{
     Contents, Elements, NpzOptions, save_elements_while, save_npz_while, write_npy, write_npz,
+    write_npz_stream,
 };
 use shmarray::{Array, Result as CoreResult};
 
@@ -22,7 +23,7 @@ use crate::numo_shared::{NumoSource, Private, is_numo, is_shareable, source};
 /// Defines the methods.
 pub(super) fn define(files: RModule) -> Result<(), Error> {
     files.define_singleton_method("save", function!(save, 3))?;
-    files.define_singleton_method("save_all", function!(save_all, 6))
+    files.define_singleton_method("save_all", function!(save_all, 5))
 }
 
 /// Saves an array to the file at a path; to an IO if the path is nil.
@@ -49,18 +50,22 @@ fn save_all(
     io: Value,
     names: Vec<String>,
     values: RArray,
-    is_deflated: bool,
-    threads: Value,
+    (is_deflated, threads, align): (bool, Value, u16),
 ) -> Result<(), Error> {
     let (target, owners) = (Target::of(path, io)?, ruby.ary_new());
-    let options = NpzOptions { is_deflated, threads: arguments::threads(ruby, threads)? };
+    let threads = arguments::threads(ruby, threads)?;
+    let options = NpzOptions { is_deflated, threads, align };
+    let is_seekable = matches!(target, Target::Io(_)) && is_seekable(io);
     let saved = values.into_iter().map(|value| Saved::of(ruby, value, owners));
     let saved = saved.collect::<Result<Vec<_>, _>>()?;
     let contents = saved.iter().map(Saved::contents).collect::<CoreResult<Vec<_>>>();
     let members: Vec<_> = names.iter().map(String::as_str).zip(contents.or_raise(ruby)?).collect();
     while_in_place(&saved, |caller| match &target {
         Target::Path(path) => save_npz_while(path, &members, options, &mut || caller.goes_on()),
-        Target::Io(io) => write_npz(&mut Output { io: *io, caller }, &members, options),
+        Target::Io(io) if is_seekable => {
+            write_npz(&mut Output { io: *io, caller }, &members, options)
+        }
+        Target::Io(io) => write_npz_stream(&mut Output { io: *io, caller }, &members, options),
     })?
     .or_raise(ruby)?;
     black_box(owners);
@@ -153,25 +158,61 @@ impl Target {
     }
 }
 
-/// Writes to an IO by its method `write`, with Ruby's lock.
+/// Whether an IO can write over what it has written: one that is not a pipe, and does not append.
+fn is_seekable(io: Value) -> bool {
+    let position = io.funcall::<_, _, u64>("pos", ());
+    position.is_ok_and(|at| io.funcall::<_, _, Value>("seek", (at,)).is_ok()) && !appends(io)
+}
+
+fn appends(io: Value) -> bool {
+    #[cfg(unix)]
+    if let Ok(fd) = io.funcall::<_, _, i32>("fileno", ()) {
+        // SAFETY: the call reads the flags of a number, and fails if no file has it.
+        return unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
+    }
+    false
+}
+
+/// Writes to an IO by its methods, with Ruby's lock.
 struct Output<'c> {
     io: Opaque<Value>,
     caller: &'c Caller,
 }
 
-impl Write for Output<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.caller.call(|| match Ruby::get() {
-            Ok(ruby) => {
-                let io = ruby.get_inner(self.io);
-                io.funcall::<_, _, Value>("write", (ruby.str_from_slice(bytes),)).map(|_| ())
-            }
-            Err(_) => Ok(()), // no Ruby thread, and `call` runs this in one
+impl Output<'_> {
+    fn call<T: Send>(
+        &self,
+        work: impl FnOnce(&Ruby, Value) -> Result<T, Error> + Send,
+    ) -> io::Result<T> {
+        // `call` runs this in a thread of Ruby's.
+        let done = self.caller.call(|| match Ruby::get() {
+            Ok(ruby) => work(&ruby, ruby.get_inner(self.io)).map(Some),
+            Err(_) => Ok(None),
         });
-        match written {
-            Some(()) if self.caller.goes_on() => Ok(bytes.len()),
+        match done.flatten() {
+            Some(done) if self.caller.goes_on() => Ok(done),
             _ => Err(io::Error::other(stopped())),
         }
+    }
+}
+
+impl Seek for Output<'_> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::Start(at) => {
+                self.call(|_, io| io.funcall::<_, _, Value>("seek", (at,)).map(|_| at))
+            }
+            SeekFrom::Current(0) => self.call(|_, io| io.funcall("pos", ())),
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
+impl Write for Output<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.call(|ruby, io| {
+            io.funcall::<_, _, Value>("write", (ruby.str_from_slice(bytes),)).map(|_| bytes.len())
+        })
     }
 
     fn flush(&mut self) -> io::Result<()> {
