@@ -98,9 +98,11 @@ class Ours(Functions):
         options.pop("max_header_size", None)  # ours takes none: the outcome decides
         if not allow_pickle:
             options.clear()  # they are for unpickling
-        if options or mmap_mode not in (None, "r", "c"):
+        if options or mmap_mode not in (None, "r", "r+", "c"):
             raise NotImplementedError(f"load takes neither {mmap_mode=} nor {options}")
         load = shmarray.load_npz if _begins_as_archive(file) else self._load_npy
+        if mmap_mode is not None and load == self._load_npy:
+            return shmarray.load_npy(file, mmap_mode=mmap_mode)
         shared = self._shared and mmap_mode is None
         return load(file, shared=shared, allow_pickle=allow_pickle)
 
@@ -121,7 +123,9 @@ class Ours(Functions):
     def savez_compressed(
         self, file: Any, *args: Any, allow_pickle: bool = True, **named: Any
     ) -> None:
-        shmarray.save_npz(file, *args, compressed=True, allow_pickle=allow_pickle, **named)
+        unnamed = {f"arr_{number}": array for number, array in enumerate(args)}
+        members = {**named, **unnamed}
+        shmarray.save_npz(file, members, compressed=True, allow_pickle=allow_pickle)
 
     def write_array(
         self,

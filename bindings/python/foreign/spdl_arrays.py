@@ -4,7 +4,7 @@
 
 TESTS is the path of SPDL's tests/io/array_test.py, which no package has; without it, nothing is
 run, and that is said. Those tests need `parameterized`. SPDL itself is not needed: both functions
-are `shmarray.load_npy` and `load_npz` with shared=False, which map or view instead of copying, as
+are `shmarray.load_npy` and `load_npz` with shared=False, which view bytes instead of copying, as
 SPDL's do.
 
 What differs is listed in spdl_arrays.toml.

@@ -150,17 +150,15 @@ def test_an_array_is_a_view_of_the_bytes_which_it_keeps(copy):
     found = shmarray.load_npy(data, shared=False)
     assert copy is not bytes or found.base is data
     assert np.shares_memory(found, np.frombuffer(data, "u1"))
-    assert found.flags.writeable is (copy is bytearray)
+    assert not found.flags.writeable
     del data
     gc.collect()
     assert found.tobytes() == GRID.tobytes()
 
 
-def test_writing_to_a_view_changes_its_bytearray_which_cannot_be_resized():
+def test_the_bytearray_of_a_view_cannot_be_resized():
     data = bytearray(npy(GRID))
     found = shmarray.load_npy(data, shared=False)
-    found[0, 0] = 99
-    assert data[128] == 99
     with pytest.raises(BufferError):
         data.append(0)
     del found
@@ -195,13 +193,13 @@ def test_a_view_of_read_only_bytes_cannot_be_made_writeable():
 def test_a_mapped_array_can_be_written_to_and_the_file_never_changes(tmp_path):
     path = tmp_path / "a.npy"
     path.write_bytes(npy(GRID))
-    first, second = (shmarray.load_npy(path, shared=False) for _ in range(2))
+    first, second = (shmarray.load_npy(path, mmap_mode="c") for _ in range(2))
     first[...] = -1
     assert path.read_bytes() == npy(GRID)
-    check_same(second, GRID)
+    assert second.tolist() == GRID.tolist()
     path.unlink()
     assert (first == -1).all()
-    check_same(second, GRID)
+    assert second.tolist() == GRID.tolist()
 
 
 def test_a_shared_array_is_in_one_segment_which_goes_with_it(tmp_path, files):

@@ -4,6 +4,7 @@ import gc
 import io
 import os
 import sys
+import threading
 import zipfile
 
 import numpy as np
@@ -145,17 +146,212 @@ def test_python_objects_are_listed_and_refused_or_unpickled(shared):
     assert found["objects"].tolist() == found.load()["objects"].tolist() == OBJECTS.tolist()
 
 
-def test_an_aligned_stored_member_is_a_view_and_others_are_private():
-    data = bytearray(npz(np.savez, **{f"m{'x' * n}": np.arange(4, dtype="u1") for n in range(8)}))
-    found = shmarray.load_npz(data, shared=False)
+SAMPLES = {
+    f"{'n' * length}_{dtype}": np.arange(12).reshape(3, 4).astype(dtype)
+    for length in range(1, 17)
+    for dtype in ("?", "u1", "<f2", "<i4", ">i4", "<f8", "<c16", "<M8[s]", "<U3", "V5")
+}
+"""Members of each alignment and each dtype."""
+
+
+@pytest.fixture(params=[np.savez, np.savez_compressed], ids=["stored", "deflated"])
+def archive(request, tmp_path):
+    request.param(tmp_path / "a.npz", **SAMPLES)
+    return tmp_path / "a.npz"
+
+
+@pytest.mark.parametrize("options", [{}, {"align": True}], ids=["", "align"])
+@pytest.mark.parametrize(
+    ("source", "how", "is_writable"),
+    [
+        (lambda path: path, {"shared": True}, True),
+        (lambda path: path.read_bytes(), {"shared": True}, True),
+        (lambda path: path, {"shared": False}, True),
+        (lambda path: path.open("rb"), {"shared": False}, True),
+        (lambda path: io.BytesIO(path.read_bytes()), {"shared": False}, True),
+        (lambda path: path, {"mmap_mode": "c"}, True),
+        (lambda path: path.open("rb"), {"mmap_mode": "c"}, True),
+        (lambda path: path, {"mmap_mode": "r"}, False),
+        (lambda path: path.read_bytes(), {"shared": False}, False),
+        (lambda path: bytearray(path.read_bytes()), {"shared": False}, False),
+        (lambda path: memoryview(path.read_bytes()), {"shared": False}, False),
+    ],
+)
+def test_what_a_member_is_does_not_depend_on_where_it_lies(
+    source, how, is_writable, options, archive
+):
+    data, opened = archive.read_bytes(), source(archive)
+    with shmarray.load_npz(opened, **how, **options) as found:
+        for name, array in SAMPLES.items():
+            for loaded in (found[name], found.load([name])[name]):
+                check_same(loaded, array)
+                assert loaded.flags.writeable is is_writable, name
+                assert shmarray.is_shared(loaded) is how.get("shared", False)
+                assert loaded.flags.aligned or not options
+                if is_writable:
+                    loaded[...] = loaded[0, 0]
+            check_same(found[name], array)
+    assert archive.read_bytes() == data
+    if isinstance(opened, io.IOBase):
+        opened.close()
+
+
+def test_a_stored_member_of_bytes_is_a_view_wherever_it_lies():
+    data = npz(np.savez, **SAMPLES)
     whole = np.frombuffer(data, "u1")
-    assert all(np.shares_memory(array, whole) for array in found.values())
-    data = npz(np.savez, **{f"m{'x' * n}": np.arange(4.0) for n in range(8)})
-    whole = np.frombuffer(data, "u1")
-    arrays = list(shmarray.load_npz(data, shared=False).values())
-    assert {np.shares_memory(array, whole) for array in arrays} == {True, False}
-    assert all(array.flags.aligned for array in arrays)
-    assert all(array.flags.writeable is not np.shares_memory(array, whole) for array in arrays)
+    for name, array in shmarray.load_npz(data, shared=False).items():
+        assert np.shares_memory(array, whole), name
+
+
+@pytest.mark.parametrize("before", [0, 100])
+def test_members_that_were_saved_aligned_are_so_in_aligned_memory(before):
+    file = io.BytesIO()
+    file.write(bytes(before))
+    shmarray.save_npz(file, SAMPLES, align=64)
+    room = np.zeros(len(file.getvalue()) + 64, "u1")
+    room = room[-room.ctypes.data % 64 :][: len(file.getvalue())]
+    room[:] = np.frombuffer(file.getvalue(), "u1")
+    for name, array in shmarray.load_npz(room, shared=False).items():
+        assert array.ctypes.data % 64 == 0, name
+        assert np.shares_memory(array, room)
+        check_same(array, SAMPLES[name])
+
+
+def test_an_aligned_archive_is_one_for_everybody(tmp_path):
+    for options in ({"align": 64}, {"align": 4096}, {"align": 64, "compressed": True}):
+        shmarray.save_npz(tmp_path / "a.npz", SAMPLES, **options)
+        assert zipfile.ZipFile(tmp_path / "a.npz").testzip() is None
+        with np.load(tmp_path / "a.npz") as found:
+            assert found.files == list(SAMPLES)
+            for name, array in SAMPLES.items():
+                check_same(found[name], array)
+    for wrong in (-1, 3, 8192, 1 << 20):
+        with pytest.raises(ValueError, match="align"):
+            shmarray.save_npz(tmp_path / "a.npz", SAMPLES, align=wrong)
+
+
+SAVED_BACK = """
+import numpy as np, shmarray
+found = shmarray.load_npz("x.npz", shared={shared})
+{save}("x.npz", **found)
+a = shmarray.load_npy("x.npy", shared={shared})
+a[0] = 1
+{save_npy}("x.npy", a)
+"""
+
+
+@SHARED
+@pytest.mark.parametrize("module", ["np", "shmarray"])
+def test_what_was_loaded_can_be_saved_back_to_its_path(
+    shared, module, tmp_path, run_python, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    np.savez("x.npz", image=np.zeros((480, 640), "u1"), features=np.ones(10_000))
+    np.save("x.npy", np.arange(1_000_000.0))
+    save = {"np": ("np.savez", "np.save"), "shmarray": ("shmarray.save_npz", "shmarray.save_npy")}
+    savez, save_npy = save[module]
+    run_python(SAVED_BACK.format(shared=shared, save=savez, save_npy=save_npy))
+    with np.load("x.npz") as found:
+        assert found["features"].sum() == 10_000
+        assert found["image"].shape == (480, 640)
+    assert np.load("x.npy")[:3].tolist() == [1, 1, 2]
+
+
+@SHARED
+def test_an_array_that_was_loaded_does_not_see_a_later_save(shared, tmp_path):
+    np.savez(tmp_path / "x.npz", a=np.zeros(1000))
+    np.save(tmp_path / "x.npy", np.zeros(1000))
+    arrays = [
+        shmarray.load_npz(tmp_path / "x.npz", shared=shared)["a"],
+        shmarray.load_npy(tmp_path / "x.npy", shared=shared),
+    ]
+    np.savez(tmp_path / "x.npz", a=np.ones(1000))
+    np.save(tmp_path / "x.npy", np.ones(1000))
+    assert not any(array.any() for array in arrays)
+
+
+def test_a_mapping_is_asked_for_of_a_file_and_in_words_that_it_knows(tmp_path):
+    np.savez(tmp_path / "a.npz", a=GRID)
+    for source in (
+        (tmp_path / "a.npz").read_bytes(),
+        io.BytesIO((tmp_path / "a.npz").read_bytes()),
+    ):
+        with pytest.raises(ValueError, match="mmap_mode is for a path"):
+            shmarray.load_npz(source, mmap_mode="r")
+    for wrong in ("r+", "w+", "x"):
+        with pytest.raises(ValueError, match="mmap_mode"):
+            shmarray.load_npz(tmp_path / "a.npz", mmap_mode=wrong)
+
+
+def test_no_keyword_of_numpys_is_taken_for_an_option(tmp_path):
+    path = tmp_path / "a.npz"
+    for named in ({"threads": 8}, {"weights": GRID, "compressed": True}, {"align": 64}):
+        for arrays in ((), (GRID,), (GRID, GRID)):
+            with pytest.raises(TypeError, match="is an option here"):
+                shmarray.save_npz(path, *arrays, **named)
+    assert not path.exists()
+    with pytest.raises(TypeError, match="is an option here"):
+        shmarray.save_npz(path, {"a": GRID}, weights=GRID, threads=2)
+    arrays = {"threads": GRID, "compressed": GRID + 1, "align": GRID * 2, "weights": GRID}
+    shmarray.save_npz(path, **arrays)
+    assert path.read_bytes() == npz(np.savez, **arrays)
+    shmarray.save_npz(path, arrays, threads=2, compressed=True)
+    assert np.load(path).files == list(arrays)
+    settings = {"a": [1]}
+    shmarray.save_npz(path, settings)  # as numpy.savez, which pickles it
+    assert path.read_bytes() == npz(np.savez, settings)
+
+
+@pytest.mark.skipif(
+    sys.version_info < (3, 11, 4), reason="Python before 3.11.4 writes other ZIP headers"
+)
+def test_an_archive_behind_other_data_and_one_in_a_pipe_have_the_bytes_of_numpys(tmp_path):
+    def written(save):
+        with open(tmp_path / "a", "wb+") as file:
+            file.write(b"other data")
+            save(file, GRID, **MEMBERS)
+            file.write(b"more")
+        return (tmp_path / "a").read_bytes()
+
+    assert written(shmarray.save_npz) == written(np.savez)
+
+    class Pipe:
+        def __init__(self):
+            self.data = b""
+
+        def write(self, data):
+            self.data += bytes(data)
+            return len(data)
+
+        def flush(self):
+            pass
+
+        def read(self, *_):  # numpy.savez takes what has it for a file
+            raise io.UnsupportedOperation
+
+    ours, numpys = Pipe(), Pipe()
+    shmarray.save_npz(ours, GRID, **MEMBERS)
+    np.savez(numpys, GRID, **MEMBERS)
+    assert ours.data == numpys.data
+
+
+def test_arrays_that_change_meanwhile_are_saved(tmp_path):
+    live, is_over = shmarray.zeros(1_000_000), threading.Event()
+
+    def change():
+        while not is_over.is_set():
+            live[...] += 1
+
+    changing = threading.Thread(target=change)
+    changing.start()
+    try:
+        for options in ({}, {"compressed": True, "threads": 2}):
+            for _ in range(10):
+                shmarray.save_npz(tmp_path / "a.npz", {"live": live, "other": GRID}, **options)
+                assert zipfile.ZipFile(tmp_path / "a.npz").testzip() is None
+    finally:
+        is_over.set()
+        changing.join()
 
 
 def test_the_bytearray_of_a_view_cannot_be_resized():
@@ -172,7 +368,7 @@ def test_the_bytearray_of_a_view_cannot_be_resized():
 def test_writing_to_a_member_of_a_mapped_file_does_not_change_it(tmp_path):
     data = npz(np.savez, a=np.arange(9, dtype="u1"))
     (tmp_path / "a.npz").write_bytes(data)
-    a = shmarray.load_npz(tmp_path / "a.npz", shared=False)["a"]
+    a = shmarray.load_npz(tmp_path / "a.npz", mmap_mode="c")["a"]
     a[...] = 77
     assert (tmp_path / "a.npz").read_bytes() == data
 
@@ -267,7 +463,7 @@ def test_a_deflated_archive_is_small_the_same_for_any_threads_and_read_by_numpy(
     saved = set()
     for threads in (1, 2, 7):
         path = tmp_path / f"{threads}.npz"
-        shmarray.save_npz(path, compressed=True, threads=threads, **MEMBERS)
+        shmarray.save_npz(path, MEMBERS, compressed=True, threads=threads)
         saved.add(path.read_bytes())
     assert len(saved) == 1
     data = saved.pop()

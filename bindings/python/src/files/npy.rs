@@ -5,8 +5,8 @@ use pyo3::types::PyTuple;
 use shmarray::npy::{Header, Npy};
 use shmarray::{Layout, Options, Order};
 
-use super::input::{FileMemory, Input};
-use super::room::Room;
+use super::input::Input;
+use super::room::{Room, make_readonly};
 use crate::error::to_py;
 use crate::lease::ndarray_over;
 use crate::memory::LARGE_BYTES;
@@ -32,7 +32,7 @@ pub(crate) fn load_npy<'py>(
     if header.has_objects() {
         return Ok(Some((None, end)));
     }
-    let array = if shared { load_shared(py, &npy) } else { view(py, &npy, memory, offset) };
+    let array = if shared { load_shared(py, &npy) } else { private(py, &npy, memory, offset) };
     array.map(|array| Some((Some(array), end)))
 }
 
@@ -45,8 +45,8 @@ fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny
     lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
-/// Returns a view of the memory, or of the mapped file.
-fn view<'py>(
+/// Returns a read-only view of the memory. Of a file it returns a private array.
+fn private<'py>(
     py: Python<'py>,
     npy: &Npy<'_>,
     memory: Option<Bound<'py, PyAny>>,
@@ -56,24 +56,14 @@ fn view<'py>(
     let item = header.dtype().map_err(to_py)?;
     let (dtype, itemsize) = (dtypes::to_numpy(py, item)?, item.itemsize());
     if let Some(memory) = memory {
-        return ndarray_over(&dtype, itemsize, &memory, &placed(header, offset as u64));
+        let view = ndarray_over(&dtype, itemsize, &memory, &placed(header, offset as u64))?;
+        make_readonly(&view)?;
+        return Ok(view);
     }
-    let map = match header.data_bytes() {
-        0 => None,
-        _ => py.detach(|| npy.source().map()).map_err(to_py)?,
-    };
-    match map {
-        Some(map) => {
-            let memory = Bound::new(py, FileMemory(map))?;
-            ndarray_over(&dtype, itemsize, memory.as_any(), &placed(header, 0))
-        }
-        None => {
-            let mut room = Room::new(&dtype, header.layout(), header.order(), header.data_bytes())?;
-            let to = room.slice();
-            py.detach(|| npy.read_into(to)).map_err(to_py)?;
-            Ok(room.filled())
-        }
-    }
+    let mut room = Room::new(&dtype, header.layout(), header.order(), header.data_bytes())?;
+    let to = room.slice();
+    py.detach(|| npy.read_into(to)).map_err(to_py)?;
+    Ok(room.filled())
 }
 
 /// Returns the layout of the elements in a memory in which the file begins at a byte.

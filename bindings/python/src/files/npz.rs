@@ -10,11 +10,45 @@ use shmarray::{Array, Options};
 
 use super::input::{FileMemory, Input};
 use super::npy::placed;
-use super::room::Room;
+use super::room::{Room, make_readonly};
 use crate::error::to_py;
 use crate::first_use::FirstUse;
 use crate::lease::ndarray_over;
 use crate::{dtypes, lease};
+
+/// What becomes of a member that is loaded.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// An array in shared memory.
+    Shared,
+    /// A private one.
+    Private,
+    /// A read-only view of the source, or a read-only private array where there can be none.
+    View,
+    /// A view of a mapping of its own, copy on write, or a private array.
+    CopyOnWrite,
+}
+
+impl Form {
+    fn named(name: &str) -> Self {
+        match name {
+            "shared" => Self::Shared,
+            "view" => Self::View,
+            "copy-on-write" => Self::CopyOnWrite,
+            _ => Self::Private,
+        }
+    }
+}
+
+/// How members are loaded.
+#[derive(Clone, Copy)]
+struct How {
+    form: Form,
+    /// Whether an array that would not be aligned is copied.
+    align: bool,
+    /// Whether the CRC of what is not copied is compared, too.
+    verify: bool,
+}
 
 /// An NPZ file, of which the directory was read.
 #[pyclass(frozen, module = "shmarray._core")]
@@ -23,8 +57,9 @@ pub(crate) struct Archive {
     npz: Npz<'static>,
     /// The object that keeps the memory; None for a file.
     object: Option<Py<PyAny>>,
-    /// The mapped file, when an array of it is wanted. None where it cannot be mapped.
+    /// The mapped file, when a view of it is wanted. None where it cannot be mapped.
     map: FirstUse<Option<Py<FileMemory>>>,
+    how: How,
 }
 
 /// A member: an array, bytes if it is no NPY file, or None if it has Python objects.
@@ -34,9 +69,16 @@ type Loaded<'py> = Option<Bound<'py, PyAny>>;
 impl Archive {
     /// Opens a path, an object with a buffer, or an open file by a descriptor of its own. Raises
     /// TypeError for anything else.
+    ///
+    /// `how` is "shared", "private", "view" or "copy-on-write"; `align`; `verify`.
     #[new]
-    #[pyo3(signature = (source, max_bytes, fd=None))]
-    fn open(source: &Bound<'_, PyAny>, max_bytes: Option<u64>, fd: Option<i32>) -> PyResult<Self> {
+    #[pyo3(signature = (source, max_bytes, how, fd))]
+    fn open(
+        source: &Bound<'_, PyAny>,
+        max_bytes: Option<u64>,
+        how: (String, bool, bool),
+        fd: Option<i32>,
+    ) -> PyResult<Self> {
         let py = source.py();
         let (source, object) = match fd {
             Some(fd) => (opened(fd, source)?, None),
@@ -52,7 +94,9 @@ impl Archive {
             Some(max_bytes) => npz.with_max_bytes(max_bytes),
             None => npz,
         };
-        Ok(Self { npz, object, map: FirstUse::new() })
+        let (form, align, verify) = how;
+        let how = How { form: Form::named(&form), align, verify };
+        Ok(Self { npz, object, map: FirstUse::new(), how })
     }
 
     /// Returns the names of the members in the archive.
@@ -61,29 +105,23 @@ impl Archive {
     }
 
     /// Returns a member.
-    fn load<'py>(
-        &self,
-        py: Python<'py>,
-        index: usize,
-        shared: bool,
-        verify: bool,
-    ) -> PyResult<Loaded<'py>> {
+    fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Loaded<'py>> {
         let member = py.detach(|| self.npz.member(index)).map_err(to_py)?;
         match member.header() {
             None => self.bytes_of(py, &member).map(Some),
             Some(header) if header.has_objects() => Ok(None),
-            Some(_) if shared => {
+            Some(_) if self.how.form == Form::Shared => {
                 let array = py.detach(|| member.load(&Options::new())).map_err(to_py)?;
                 shared_array(py, array).map(Some)
             }
             Some(header) => {
-                if let Some(view) = self.view(py, &member, header, verify)? {
+                if let Some(view) = self.view(py, &member, header)? {
                     return Ok(Some(view));
                 }
                 let mut room = room_for(py, header)?;
                 let to = room.slice();
                 py.detach(|| member.read_into(to)).map_err(to_py)?;
-                Ok(Some(room.filled()))
+                self.finished(room).map(Some)
             }
         }
     }
@@ -93,13 +131,11 @@ impl Archive {
         &self,
         py: Python<'py>,
         members: Vec<usize>,
-        shared: bool,
-        verify: bool,
         threads: usize,
     ) -> PyResult<Vec<Loaded<'py>>> {
-        match shared {
-            true => self.load_all_shared(py, &members, threads),
-            false => self.load_all_private(py, &members, verify, threads),
+        match self.how.form {
+            Form::Shared => self.load_all_shared(py, &members, threads),
+            _ => self.load_all_private(py, &members, threads),
         }
     }
 
@@ -130,7 +166,6 @@ impl Archive {
         &self,
         py: Python<'py>,
         members: &[usize],
-        verify: bool,
         threads: usize,
     ) -> PyResult<Vec<Loaded<'py>>> {
         // One thread: to open a member is less than the start of a thread.
@@ -140,7 +175,7 @@ impl Archive {
             let found = match member.header() {
                 None => Some(self.bytes_of(py, &member)?),
                 Some(header) if header.has_objects() => None,
-                Some(header) => self.view(py, &member, header, verify)?,
+                Some(header) => self.view(py, &member, header)?,
             };
             let is_copied = member.header().is_some_and(|header| !header.has_objects());
             if is_copied && found.is_none() {
@@ -154,43 +189,59 @@ impl Archive {
             py.detach(|| Member::read_all(&copied, slices, threads)).map_err(to_py)?;
         }
         for (at, room) in rooms {
-            loaded[at] = Some(room.filled());
+            loaded[at] = Some(self.finished(room)?);
         }
         Ok(loaded)
     }
 
-    /// Returns a view of a member that is stored where its elements are aligned.
+    /// Returns a view of a member, if there shall and can be one.
     fn view<'py>(
         &self,
         py: Python<'py>,
         member: &Member<'_>,
         header: &Header,
-        verify: bool,
     ) -> PyResult<Loaded<'py>> {
         let Some(offset) = member.stored_at() else { return Ok(None) };
         let Some(memory) = self.memory(py)? else { return Ok(None) };
         let item = header.dtype().map_err(to_py)?;
         let dtype = dtypes::to_numpy(py, item)?;
         let view = ndarray_over(&dtype, item.itemsize(), &memory, &placed(header, offset))?;
-        if !view.getattr("flags")?.getattr("aligned")?.extract::<bool>()? {
+        if self.how.align && !view.getattr("flags")?.getattr("aligned")?.extract::<bool>()? {
             return Ok(None);
         }
-        if verify {
+        if self.how.verify {
             py.detach(|| member.verify()).map_err(to_py)?;
+        }
+        if self.how.form == Form::View {
+            make_readonly(&view)?;
         }
         Ok(Some(view))
     }
 
-    /// Returns an object that has the whole archive as its buffer.
-    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Loaded<'py>> {
-        if let Some(object) = &self.object {
-            return Ok(Some(object.bind(py).clone()));
+    /// Returns a private array, as one of views is seen.
+    fn finished<'py>(&self, room: Room<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let array = room.filled();
+        if self.how.form == Form::View {
+            make_readonly(&array)?;
         }
-        let map = self.map.get_or_try_make(py, || {
+        Ok(array)
+    }
+
+    /// Returns an object that has the whole archive as its buffer, if views are wanted.
+    fn memory<'py>(&self, py: Python<'py>) -> PyResult<Loaded<'py>> {
+        let map = || {
             let map = py.detach(|| self.npz.source().map()).map_err(to_py)?;
             map.map(|map| Py::new(py, FileMemory(map))).transpose()
-        })?;
-        Ok(map.as_ref().map(|map| map.bind(py).clone().into_any()))
+        };
+        let map = match (self.how.form, &self.object) {
+            (Form::Shared | Form::Private, _) => return Ok(None),
+            (Form::View, Some(object)) => return Ok(Some(object.bind(py).clone())),
+            (Form::View, None) => {
+                self.map.get_or_try_make(py, map)?.as_ref().map(|map| map.clone_ref(py))
+            }
+            (Form::CopyOnWrite, _) => map()?,
+        };
+        Ok(map.map(|map| map.into_bound(py).into_any()))
     }
 
     fn bytes_of<'py>(&self, py: Python<'py>, member: &Member<'_>) -> PyResult<Bound<'py, PyAny>> {

@@ -49,3 +49,10 @@ impl<'py> Room<'py> {
         self.array
     }
 }
+
+/// Forbids stores through an array.
+pub(super) fn make_readonly(array: &Bound<'_, PyAny>) -> PyResult<()> {
+    let options = PyDict::new(array.py());
+    options.set_item(interned!(array.py(), "write"), false)?;
+    array.call_method(interned!(array.py(), "setflags"), (), Some(&options)).map(drop)
+}

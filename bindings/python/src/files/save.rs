@@ -1,13 +1,13 @@
 //! Saving arrays, without the GIL.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shmarray::npy::{
     Contents, Elements, Header, NpzOptions, save_elements, save_npz as save_npz_file, write_npy,
-    write_npz,
+    write_npz, write_npz_stream,
 };
 use shmarray::{Order, Result};
 
@@ -36,18 +36,21 @@ pub(crate) fn save_npy(to: &Bound<'_, PyAny>, array: &Bound<'_, PyAny>) -> PyRes
 pub(crate) fn save_npz(
     to: &Bound<'_, PyAny>,
     members: Vec<(String, Bound<'_, PyAny>)>,
-    is_deflated: bool,
-    threads: usize,
+    options: (bool, usize, u16),
 ) -> PyResult<u8> {
     let mut contents = Vec::with_capacity(members.len());
     for (name, member) in &members {
         contents.push((name.as_str(), contents_of(member)?));
     }
-    let options = NpzOptions { is_deflated, threads };
+    let (is_deflated, threads, align) = options;
+    let options = NpzOptions { is_deflated, threads, align };
     let version = contents.iter().map(version_of).collect::<PyResult<Vec<_>>>()?;
     match path_of(to)? {
         Some(path) => to.py().detach(|| save_npz_file(path, &contents, options)).map_err(to_py)?,
-        None => Writer::write(to, |writer| write_npz(writer, &contents, options))?,
+        None if is_seekable(to) => {
+            Writer::write(to, |writer| write_npz(writer, &contents, options))?;
+        }
+        None => Writer::write(to, |writer| write_npz_stream(writer, &contents, options))?,
     }
     Ok(version.into_iter().max().unwrap_or(1))
 }
@@ -91,8 +94,17 @@ fn elements_of<'a>(array: &'a Bound<'_, PyAny>) -> PyResult<Elements<'a>> {
     unsafe { Elements::memory(start, dtype, layout) }.map_err(to_py)
 }
 
-/// The `write` of an object, which takes bytes.
+/// Whether a file can write over what it has written, as zipfile finds out: one that is not a pipe.
+/// A file that appends cannot.
+fn is_seekable(file: &Bound<'_, PyAny>) -> bool {
+    let seek_to_where_it_is = || file.call_method1("seek", (file.call_method0("tell")?,));
+    let mode = file.getattr("mode").and_then(|mode| mode.extract::<String>());
+    seek_to_where_it_is().is_ok() && !mode.is_ok_and(|mode| mode.contains('a'))
+}
+
+/// A file of Python's: an object with `write`, which takes bytes, and perhaps `seek` and `tell`.
 struct Writer {
+    file: Py<PyAny>,
     write: Py<PyAny>,
     /// The exception that it raised.
     raised: Option<PyErr>,
@@ -102,13 +114,13 @@ impl Writer {
     /// Calls `work` with the `write` of an object.
     fn write(
         to: &Bound<'_, PyAny>,
-        work: impl FnOnce(&mut dyn Write) -> Result<()> + Send,
+        work: impl FnOnce(&mut Self) -> Result<()> + Send,
     ) -> PyResult<()> {
         let py = to.py();
         let Ok(write) = to.getattr(interned!(py, "write")) else {
             return Err(expected("a path, or a file that is open for writing", to));
         };
-        let mut writer = Self { write: write.unbind(), raised: None };
+        let mut writer = Self { file: to.clone().unbind(), write: write.unbind(), raised: None };
         let written = py.detach(|| work(&mut writer));
         match (writer.raised, written) {
             (Some(raised), _) => Err(raised),
@@ -117,16 +129,35 @@ impl Writer {
     }
 }
 
+impl Writer {
+    fn call<T>(&mut self, call: impl FnOnce(Python<'_>, &Self) -> PyResult<T>) -> io::Result<T> {
+        Python::attach(|py| call(py, self)).map_err(|raised| {
+            self.raised = Some(raised);
+            io::Error::other("the file raised an exception")
+        })
+    }
+}
+
+impl Seek for Writer {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        match to {
+            SeekFrom::Start(at) => {
+                self.call(|py, writer| writer.file.call_method1(py, "seek", (at,)).map(|_| at))
+            }
+            SeekFrom::Current(0) => {
+                self.call(|py, writer| writer.file.call_method0(py, "tell")?.extract(py))
+            }
+            _ => Err(io::ErrorKind::Unsupported.into()),
+        }
+    }
+}
+
 impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let called = Python::attach(|py| {
-            let taken = self.write.bind(py).call1((PyBytes::new(py, bytes),))?;
+        self.call(|py, writer| {
+            let taken = writer.write.bind(py).call1((PyBytes::new(py, bytes),))?;
             // A raw file tells how much it took; some objects return nothing, or anything.
             Ok(taken.extract::<usize>().map_or(bytes.len(), |taken| taken.min(bytes.len())))
-        });
-        called.map_err(|raised| {
-            self.raised = Some(raised);
-            io::Error::other("write raised an exception")
         })
     }
 

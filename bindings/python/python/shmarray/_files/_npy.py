@@ -4,7 +4,7 @@ import io
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, Union
 
 import numpy as np
 from numpy.lib import format as numpy_format
@@ -21,10 +21,15 @@ Source: TypeAlias = Union[str, "os.PathLike[str]", "Buffer", Reader]
 NO_OBJECTS = "Object arrays cannot be loaded when allow_pickle=False"
 
 
-def load_npy(source: Source, *, shared: bool = True, allow_pickle: bool = False) -> NDArray[Any]:
+def load_npy(
+    source: Source,
+    *,
+    shared: bool = True,
+    mmap_mode: Literal["r", "r+", "c"] | None = None,
+    align: bool = False,
+    allow_pickle: bool = False,
+) -> NDArray[Any]:
     """Returns the array of an NPY file, as ``numpy.load`` does, but in shared memory.
-
-    Other threads of Python run meanwhile.
 
     Parameters
     ----------
@@ -34,34 +39,61 @@ def load_npy(source: Source, *, shared: bool = True, allow_pickle: bool = False)
         that the next call returns the next array.
     shared : bool, default True
         True: the array is in shared memory; the elements are read or copied once, straight to
-        where they belong. False: nothing is copied. Of bytes the array is a view, which keeps them
-        alive, and is read-only if they are. A path is mapped: the array can be written to, and the
-        file never changes. An object with ``read`` gives a private array.
+        where they belong. False: it is private; of bytes it is a read-only view, which keeps them
+        alive.
+    mmap_mode : {"r", "r+", "c"}, optional
+        Only for a path: the file is mapped by ``numpy.memmap``, read-only, so that stores go to the
+        file, or copy on write.
+    align : bool, default False
+        Whether a view that is not aligned (``flags.aligned``) is copied.
     allow_pickle : bool, default False
         Whether an array of Python objects is unpickled, by NumPy and into private memory.
         Unpickling a file that others wrote can run their code.
+
+    In shared memory a forked worker's stores in place are seen by its parent, unlike those into an
+    array of ``numpy.load``.
+
+    A mapped file must not be saved over in place, as ``numpy.save`` does: the array changes, and if
+    the file becomes shorter, an access to the lost pages ends this process (SIGBUS). ``save_npy``
+    replaces the file, which harms nobody.
 
     Raises ValueError for a file that is broken or has Python objects, and says which field is at
     fault; FileNotFoundError; MemoryError if shared memory is full; EOFError if an object with
     ``read`` has no bytes left.
 
-    If another program makes a file shorter while it is mapped, an access to the lost pages ends
-    this process (SIGBUS). With ``shared=True`` the file is read instead, and that is a ValueError.
-
     >>> save_npy("image.npy", np.arange(6, dtype="u1").reshape(2, 3))
-    >>> a = load_npy("image.npy")
-    >>> a.shape, int(a[1, 2])
-    ((2, 3), 5)
+    >>> int(load_npy("image.npy")[1, 2])
+    5
     >>> with open("image.npy", "rb") as file:
     ...     data = file.read()
     >>> load_npy(data, shared=False).base is data
     True
     """
+    if mmap_mode is not None:
+        return _map(source, mmap_mode)
     found = _core.load_npy(source, shared, 0)
     if found is None:
         return _load_stream(source, shared, allow_pickle)
     array, _ = found
-    return _load_objects(source, allow_pickle) if array is None else array
+    if array is None:
+        return _load_objects(source, allow_pickle)
+    if align and not array.flags.aligned:
+        array = array.copy(order="K")
+        array.flags.writeable = False
+    return array
+
+
+def _map(source: Any, mmap_mode: Literal["r", "r+", "c"]) -> NDArray[Any]:
+    if not is_path(source):
+        raise ValueError("mmap_mode is for a path")
+    if mmap_mode not in ("r", "r+", "c"):
+        raise ValueError(f"mmap_mode must be 'r', 'r+' or 'c', not {mmap_mode!r}")
+    return numpy_format.open_memmap(source, mode=mmap_mode)
+
+
+def is_path(source: Any) -> TypeGuard["str | os.PathLike[str]"]:
+    """Returns whether it is a path, and not the contents of a file."""
+    return isinstance(source, (str, os.PathLike))
 
 
 def _load_stream(file: Any, shared: bool, allow_pickle: bool) -> NDArray[Any]:
@@ -79,10 +111,9 @@ def _load_stream(file: Any, shared: bool, allow_pickle: bool) -> NDArray[Any]:
 
 
 def _load_objects(source: Any, allow_pickle: bool) -> NDArray[Any]:
-    is_path = isinstance(source, (str, os.PathLike))
     if not allow_pickle:
-        raise ValueError(f"{os.fspath(source)}: {NO_OBJECTS}" if is_path else NO_OBJECTS)
-    if is_path:
+        raise ValueError(f"{os.fspath(source)}: {NO_OBJECTS}" if is_path(source) else NO_OBJECTS)
+    if is_path(source):
         with open(source, "rb") as file:
             return unpickle(file)
     return unpickle(io.BytesIO(source))

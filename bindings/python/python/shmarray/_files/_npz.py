@@ -4,7 +4,8 @@ import io
 import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from mmap import mmap
+from typing import Any, Literal, overload
 
 from numpy.typing import ArrayLike, NDArray
 
@@ -13,6 +14,7 @@ from ._npy import (
     NO_OBJECTS,
     Source,
     is_core_s,
+    is_path,
     numpy_bytes,
     plain_array,
     unpickle,
@@ -39,10 +41,9 @@ class NpzFile(Mapping[str, Member]):
     fid: Any = None
     """For programs that know NumPy's class: no file of Python's is open."""
 
-    def __init__(self, archive: Any, name: str, shared: bool, allow_pickle: bool, verify: bool):
+    def __init__(self, archive: Any, name: str, allow_pickle: bool):
         self._archive: Any = archive
-        self._name, self._shared = name, shared
-        self._allow_pickle, self._verify = allow_pickle, verify
+        self._name, self._allow_pickle = name, allow_pickle
         names = archive.names()
         self._indices = {name: index for index, name in enumerate(names)}
         self.files = [name.removesuffix(".npy") for name in names]
@@ -68,9 +69,7 @@ class NpzFile(Mapping[str, Member]):
         """
         wanted = self.files if names is None else list(names)
         indices = [self._index(name) for name in wanted]
-        loaded = self._opened().load_all(
-            indices, self._shared, self._verify, _thread_count(threads)
-        )
+        loaded = self._opened().load_all(indices, _thread_count(threads))
         members = zip(indices, loaded, strict=True)
         found = [self._or_objects(index, member) for index, member in members]
         return dict(zip(wanted, found, strict=True))
@@ -87,7 +86,7 @@ class NpzFile(Mapping[str, Member]):
 
     def __getitem__(self, name: str) -> Member:
         index = self._index(name)
-        return self._or_objects(index, self._opened().load(index, self._shared, self._verify))
+        return self._or_objects(index, self._opened().load(index))
 
     def __contains__(self, name: object) -> bool:
         return name in self._indices or f"{name}.npy" in self._indices
@@ -150,6 +149,8 @@ def load_npz(
     source: Source,
     *,
     shared: bool = True,
+    mmap_mode: Literal["r", "c"] | None = None,
+    align: bool = False,
     allow_pickle: bool = False,
     verify: bool = False,
     max_bytes: int | None = None,
@@ -165,9 +166,15 @@ def load_npz(
         As for ``load_npy``. An object with ``read`` must be a whole file; one that the system has
         open is read by a descriptor of its own.
     shared : bool, default True
-        True: arrays are in shared memory, read or inflated straight to where they belong. False:
-        members that are stored, not deflated, where their elements are aligned, are views of the
-        bytes or of the mapped file, as ``load_npy`` says; others are private.
+        True: arrays are new, in shared memory, and can be written to. False: of a file they are
+        new, too, and private; of bytes they are read-only, and views if they are stored.
+    mmap_mode : {"r", "c"}, optional
+        Only for a path or an open file: stored members are views of the mapped file, read-only or
+        copy on write. ``load_npy`` tells of the danger.
+    align : bool, default False
+        Members lie at any offset in a file, so views are often not aligned (``flags.aligned``).
+        NumPy computes with them all the same; C code may not. True: those that are not are copied.
+        ``save_npz(…, align=64)`` makes files whose members are aligned.
     allow_pickle : bool, default False
         Whether members of Python objects are unpickled. Otherwise asking for one is a ValueError;
         all others are loaded, and ``files`` lists them all.
@@ -188,20 +195,36 @@ def load_npz(
     >>> sorted(load_npz("sample.npz").load(threads=2))
     ['image', 'label']
     """
-    archive, name = _open(source, max_bytes)
-    return NpzFile(archive, name, shared, allow_pickle, verify)
+    data, name, fd = _opened(source)
+    is_file = fd is not None or is_path(source)
+    form = _form(shared, mmap_mode, is_file, is_view=data is source and not is_file)
+    archive = _core.Archive(data, max_bytes, (form, align, verify), fd)
+    return NpzFile(archive, name, allow_pickle)
 
 
-def _open(source: Any, max_bytes: int | None) -> tuple[Any, str]:
-    if isinstance(source, (str, os.PathLike)):
-        return _core.Archive(source, max_bytes), os.fspath(source)
-    if hasattr(source, "read") and not isinstance(source, (bytes, bytearray, memoryview)):
-        name = getattr(source, "name", "object")
+def _form(shared: bool, mmap_mode: str | None, is_file: bool, is_view: bool) -> str:
+    """Returns core's word for what becomes of members."""
+    if mmap_mode is not None:
+        forms = {"r": "view", "c": "copy-on-write"}
+        if mmap_mode not in forms:
+            raise ValueError(f"mmap_mode must be 'r' or 'c' for an NPZ file, not {mmap_mode!r}")
+        if not is_file:
+            raise ValueError("mmap_mode is for a path or an open file")
+        return forms[mmap_mode]
+    if shared:
+        return "shared"
+    return "view" if is_view else "private"
+
+
+def _opened(source: Any) -> tuple[Any, str, int | None]:
+    """Returns what core reads, its name, and the descriptor of a file that the system has open."""
+    if is_path(source):
+        return source, os.fspath(source), None
+    if hasattr(source, "read") and not isinstance(source, (bytes, bytearray, memoryview, mmap)):
+        name = str(getattr(source, "name", "object"))
         fd = _regular_fd(source)
-        if fd is not None:
-            return _core.Archive(str(name), max_bytes, fd), str(name)
-        return _core.Archive(_whole(source), max_bytes), str(name)
-    return _core.Archive(source, max_bytes), "object"
+        return (name, name, fd) if fd is not None else (_whole(source), name, None)
+    return source, "object", None
 
 
 def _regular_fd(file: Any) -> int | None:
@@ -222,49 +245,111 @@ def _whole(file: Any) -> bytes:
     return data
 
 
+_OPTIONS = ("compressed", "threads", "align")
+
+
+@overload
+def save_npz(
+    file: str | os.PathLike[str] | Any,
+    arrays: Mapping[str, ArrayLike],
+    /,
+    *,
+    compressed: bool = False,
+    threads: int | None = None,
+    align: int | None = None,
+    allow_pickle: bool = True,
+) -> None: ...
+
+
+@overload
 def save_npz(
     file: str | os.PathLike[str] | Any,
     /,
     *arrays: ArrayLike,
-    compressed: bool = False,
-    threads: int | None = None,
     allow_pickle: bool = True,
     **named: ArrayLike,
+) -> None: ...
+
+
+def save_npz(
+    file: str | os.PathLike[str] | Any, /, *arrays: Any, allow_pickle: bool = True, **named: Any
 ) -> None:
     """Saves arrays to an NPZ file. Stored, it has the bytes that ``numpy.savez`` writes.
 
-    Other threads of Python run meanwhile. The file appears under its path when it is complete, as
-    with ``save_npy``.
+    Other threads of Python run meanwhile, and may change the arrays: the file then has some
+    elements from before and some from after. It appears under its path when it is complete, as with
+    ``save_npy``.
 
     Parameters
     ----------
     file : path, or object with ``write``
-        ``.npz`` is added to a path that does not end so.
+        ``.npz`` is added to a path that does not end so. An object with ``seek`` and ``tell`` gets
+        the file from where it stands.
     *arrays : anything that ``numpy.asanyarray`` takes
         Arrays without names: they get ``arr_0``, ``arr_1`` …
-    compressed : bool, default False
-        Whether members are deflated, as by ``numpy.savez_compressed``.
-    threads : int, optional
-        How many threads; one for each core if left out. The file is the same for any number.
     allow_pickle : bool, default True
         Whether arrays of Python objects are pickled. Otherwise they are a ValueError.
     **named : anything that ``numpy.asanyarray`` takes
         Arrays by their names.
 
-    Raises as ``save_npy``; ValueError for a name that is there twice, and when another process
-    changes an array while it is saved.
+    To ``numpy.savez`` each other keyword is the name of an array. So these options are taken only
+    beside one mapping of names to arrays, and refused where arrays could be meant:
 
-    >>> save_npz("pair.npz", np.arange(3), weights=np.ones(2), compressed=True)
+    compressed : bool, default False
+        Whether members are deflated, as by ``numpy.savez_compressed``.
+    threads : int, optional
+        How many threads; one for each core if left out. The file is the same for any number.
+    align : int, optional
+        The alignment of the members in bytes, a power of two up to 4096: with 64, views of them are
+        aligned. It adds a field to their headers, which other programs pass over.
+
+    Raises as ``save_npy``; ValueError for a name that is there twice; TypeError for an option
+    without a mapping.
+
+    >>> save_npz("pair.npz", np.arange(3), weights=np.ones(2))
     >>> load_npz("pair.npz").files
     ['weights', 'arr_0']
+    >>> save_npz("pair.npz", {"x": np.arange(3), "y": np.ones(2)}, compressed=True, align=64)
+    >>> load_npz("pair.npz").files
+    ['x', 'y']
     """
+    arrays, named, options = _without_options(arrays, named)
     members = []
     for name, array in _with_names(arrays, named).items():
         plain = plain_array(array)
         is_ours = is_core_s(plain, allow_pickle)
         members.append((f"{name}.npy", plain if is_ours else numpy_bytes(plain, allow_pickle)))
     target = with_suffix(file, ".npz")
-    warn_of_version(_core.save_npz(target, members, compressed, _thread_count(threads)))
+    align = options.get("align") or 0
+    if not 0 <= align < _TOO_MUCH:
+        raise ValueError(f"invalid align: {align}")
+    chosen = (options.get("compressed", False), _thread_count(options.get("threads")), align)
+    warn_of_version(_core.save_npz(target, members, chosen))
+
+
+_TOO_MUCH = 1 << 16
+
+
+def _without_options(
+    arrays: tuple[Any, ...], named: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
+    """Returns the arrays without names, those by their names, and the options."""
+    given = {name: named[name] for name in _OPTIONS if name in named}
+    options = {name: value for name, value in given.items() if _may_be_option(value)}
+    if not options:
+        return arrays, named, {}
+    if len(arrays) == 1 and isinstance(arrays[0], Mapping) and options == named:
+        return (), dict(arrays[0]), options
+    name = next(iter(options))
+    raise TypeError(
+        f"{name!r} is an option here, and the name of an array to numpy.savez: give the arrays "
+        f"as one mapping, save_npz(file, {{...}}, {name}=...), {name!r} in it if it is one"
+    )
+
+
+def _may_be_option(value: Any) -> bool:
+    """Returns whether the value of a keyword is no array, so that an option may be meant."""
+    return value is None or isinstance(value, (bool, int))
 
 
 def _with_names(arrays: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:
