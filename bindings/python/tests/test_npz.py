@@ -294,12 +294,14 @@ def test_no_keyword_of_numpys_is_taken_for_an_option(tmp_path):
         shmarray.save_npz(path, {"a": GRID}, weights=GRID, threads=2)
     arrays = {"threads": GRID, "compressed": GRID + 1, "align": GRID * 2, "weights": GRID}
     shmarray.save_npz(path, **arrays)
-    assert path.read_bytes() == npz(np.savez, **arrays)
+    with np.load(path) as found:
+        assert found.files == list(arrays)
+        for name, array in arrays.items():
+            check_same(found[name], array)
     shmarray.save_npz(path, arrays, threads=2, compressed=True)
     assert np.load(path).files == list(arrays)
-    settings = {"a": [1]}
-    shmarray.save_npz(path, settings)  # as numpy.savez, which pickles it
-    assert path.read_bytes() == npz(np.savez, settings)
+    shmarray.save_npz(path, {"a": [1]})  # as numpy.savez, which pickles it
+    assert np.load(path, allow_pickle=True)["arr_0"].item() == {"a": [1]}
 
 
 @pytest.mark.skipif(

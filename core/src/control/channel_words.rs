@@ -6,8 +6,8 @@ use std::ptr::NonNull;
 
 use super::word::{ControlWord, Entry};
 use crate::format::{
-    CHANNEL_OFFSET, ChannelLayout, ChannelMode, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET,
-    FREED_OFFSET, HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
+    CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET,
+    HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
 };
 
 /// The words of one mapped channel.
@@ -106,6 +106,8 @@ impl ChannelWords {
         #[cfg(target_arch = "x86_64")]
         {
             use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
+
+            use crate::format::ChannelMode;
             let address = |offset| self.header.as_ptr().wrapping_add(offset).cast_const().cast();
             let head = address((self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize);
             let payload =
@@ -120,7 +122,7 @@ impl ChannelWords {
             }
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = slot;
+        let _ = (slot, self.data_offset);
     }
 
     /// The offset of an end. Its number may have been read from memory that others write.
