@@ -231,7 +231,7 @@ TEST_CASE("an_archive_is_saved_listed_and_loaded") {
     for (const bool deflated : {false, true}) {
         const auto image = counted(1);
         const auto label = array<double>::create({4});
-        shmarray::save_npz(file.path(), {{"image", image}, {"label", label}}, {deflated, 2});
+        shmarray::save_npz(file.path(), {{"image", image}, {"label", label}}, {deflated, 2, 64});
         const auto opened = npz::open(file.path());
         CHECK(opened.size() == 2);
         CHECK(opened.names() == std::vector<std::string>{"image", "label"});

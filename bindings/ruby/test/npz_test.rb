@@ -23,6 +23,25 @@ class NpzTest < SharedMemoryTest
     end
   end
 
+  def test_members_are_aligned_on_request_in_a_file_and_in_an_io
+    Shmarray.save_npz(path("a.npz"), array, x: array("|u1"), align: 64)
+    [File.binread(path("a.npz")), archive(align: 64)].each do |text|
+      starts = text.enum_for(:scan, "\x93NUMPY".b).map { Regexp.last_match.begin(0) }
+      assert_equal [0], starts.map { |start| start % 64 }.uniq
+      assert_equal array("|u1"), Shmarray.load_npz(bytes: text)["x"]
+    end
+    assert_match(/align/, assert_raises(ArgumentError) { archive(align: 3) }.message)
+  end
+
+  # The size of a member follows its data in a pipe, which cannot be written twice.
+  def test_an_archive_goes_through_a_pipe
+    reader, writer = IO.pipe(binmode: true)
+    text = Thread.new { reader.read }
+    Shmarray.save_npz(writer, array, x: array("|u1"))
+    writer.close
+    assert_equal [array("|u1"), array], Shmarray.load_npz(bytes: text.value, &:to_h).values
+  end
+
   def test_it_is_a_collection_as_a_hash_is
     npz = Shmarray.load_npz(bytes: archive)
     assert_equal [4, 4, false, 4], [npz.size, npz.length, npz.empty?, npz.each.size]
