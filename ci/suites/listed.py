@@ -1,10 +1,11 @@
 """The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs, and RELEASE
 what `ci/test --release` runs.
 
-A suite is a name, a command, and the function that counts its tests in what it prints. SHORT runs
-after each change. Continuous integration runs SHORT and LONG; RELEASE takes too long for it. A
-suite may have a form in each of them, under the same name; no form repeats another. CONTRIBUTING.md
-has the list in words, and a house rule compares the two.
+A suite is a name, a command, and the function that counts its tests in what it prints. A text in
+the place of the command is the reason to skip the suite. SHORT runs after each change. Continuous
+integration runs SHORT and LONG; RELEASE takes too long for it. A suite may have a form in each of
+them, under the same name; no form repeats another. CONTRIBUTING.md has the list in words, and a
+house rule compares the two.
 """
 
 from commands import (
