@@ -377,6 +377,31 @@ def test_all_workers_may_be_ended_and_with_them_the_executor(how, method, tmp_pa
             executor.submit(abs, 1)
 
 
+def test_tasks_that_had_not_begun_are_cancelled_also_if_all_deaths_are_seen_at_once(tmp_path):
+    """They were lost then: the dispatcher found no workers, and ended without another look."""
+    gate = Gate(tmp_path)
+    with ProcessPoolExecutor(1, mp.get_context("fork")) as executor:
+        futures = [executor.submit(gate.pass_through) for _ in range(6)]
+        gate.next_arrival()
+        dispatcher = executor._dispatcher
+        select, is_in_place = dispatcher._selector.select, threading.Event()
+
+        def select_after_the_deaths(timeout):
+            is_in_place.set()
+            events = select(timeout)
+            if dispatcher._is_closing:
+                mp.connection.wait([worker.death() for worker in dispatcher._workers])
+                events = select(0)
+            return events
+
+        dispatcher._selector.select = select_after_the_deaths
+        futures.append(executor.submit(abs, -1))
+        is_in_place.wait()
+        executor.kill_workers()
+        executor.shutdown()
+        assert [each.cancelled() for each in futures] == 2 * [False] + 5 * [True]
+
+
 @pytest.mark.parametrize("how", ["kill_workers", "terminate_workers"])
 def test_workers_may_be_ended_before_they_exist_while_they_are_idle_and_after_a_shutdown(how):
     executor = ProcessPoolExecutor(2, mp.get_context("fork"))

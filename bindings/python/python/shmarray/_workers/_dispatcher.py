@@ -425,7 +425,6 @@ class Dispatcher:
         while self._unwatched:
             self._watch(self._unwatched.popleft())
         if self.error is not None:
-            self._drop_waiting()
             self._end(self.error)
         elif self._is_ending():
             self._let_all_go()
@@ -472,6 +471,7 @@ class Dispatcher:
 
     def _end(self, error: BaseException) -> None:
         """Ends all workers and all tasks."""
+        self._drop_waiting()
         for worker in list(self._workers):
             if not worker.was_ended:
                 worker.end(self._end_signal)
