@@ -92,6 +92,12 @@ def portable(*tests):
     return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
 
 
+def compiles_for(target):
+    """Core and the C ABI, without what is written in C: there may be no C compiler for it."""
+    crates = ["-p", "shmarray", "-p", "shmarray-ffi", "--no-default-features"]
+    return cargo("check", "-q", *crates, "--target", target)
+
+
 def musl(*arguments):
     return cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL, *arguments)
 

@@ -20,6 +20,7 @@ from commands import (
     bash_line,
     cargo,
     clippy,
+    compiles_for,
     crashes,
     each_test,
     files_of,
@@ -300,7 +301,7 @@ LONG = [
     *[
         (
             f"core and the C ABI compile for {target}",
-            cargo("check", "-q", "-p", "shmarray", "-p", "shmarray-ffi", "--target", target),
+            compiles_for(target),
             one_check,
         )
         for target in TARGETS

@@ -5,7 +5,7 @@
 //! * `source`: the bytes of a file, from the file or from memory.
 //! * `load`: one NPY file.
 //! * `batch`: many NPY files in one array.
-//! * `stream`, `directory`, `npz`: the members of an NPZ file.
+//! * `stream`, `whole`, `directory`, `npz`: the members of an NPZ file.
 //! * `elements`, `target`, `zip`, `save`: what is written, to which file, and how.
 
 mod fault;
@@ -17,6 +17,8 @@ mod source;
 mod load;
 mod batch;
 mod stream;
+#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+mod whole;
 mod directory;
 mod npz;
 mod elements;

@@ -10,6 +10,8 @@ use super::load;
 use super::source::Source;
 use super::stream::{Extent, Stream};
 use super::threads::{each_in_order, threads_for};
+#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+use super::whole;
 use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -261,6 +263,10 @@ impl<'n> Member<'n> {
     /// As for [`Member::load`]; [`Error::InvalidArgument`] for memory of another size.
     pub fn read_into(&self, to: &mut [u8]) -> Result<()> {
         load::check_room(to, self.elements.end - self.elements.start)?;
+        if let Some(member) = self.inflated_at_once() {
+            to.copy_from_slice(&member[self.elements.start as usize..self.elements.end as usize]);
+            return Ok(());
+        }
         let mut stream = self.stream();
         let mut header = vec![0; self.elements.start as usize];
         stream.read(&mut header)?;
@@ -289,6 +295,9 @@ impl<'n> Member<'n> {
     /// # Errors
     /// As for [`Member::load`]; [`Error::NoMemory`].
     pub fn read(&self) -> Result<Vec<u8>> {
+        if let Some(member) = self.inflated_at_once() {
+            return Ok(member);
+        }
         let size = self.size_bytes();
         let mut bytes = sys::room_for("a member of an archive", size)?;
         bytes.resize(size as usize, 0);
@@ -303,6 +312,9 @@ impl<'n> Member<'n> {
     /// # Errors
     /// As for [`Member::load`].
     pub fn verify(&self) -> Result<()> {
+        if self.inflated_at_once().is_some() {
+            return Ok(());
+        }
         let mut stream = self.stream();
         let (mut buffer, mut left) = (Vec::new(), self.size_bytes());
         while left > 0 {
@@ -311,6 +323,17 @@ impl<'n> Member<'n> {
             left -= buffer.len() as u64;
         }
         stream.finish()
+    }
+
+    /// Returns the whole member, if it is one that libdeflate inflates.
+    #[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+    fn inflated_at_once(&self) -> Option<Vec<u8>> {
+        whole::inflate(self.directory.source(), self.extent)
+    }
+
+    #[cfg(not(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri))))]
+    fn inflated_at_once(&self) -> Option<Vec<u8>> {
+        None
     }
 
     fn stream(&self) -> Stream<'_> {

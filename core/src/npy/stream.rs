@@ -15,6 +15,8 @@ use crate::error::{Error, Result};
 
 /// The bytes of a deflated member that are read at once.
 const INPUT_BYTES: u64 = 256 << 10;
+/// The bytes that are read first: of most streams the header alone is wanted.
+const FIRST_INPUT_BYTES: u64 = 1 << 10;
 /// The bytes that a thread inflates before it gives way: some 150 µs. At the end of each piece the
 /// library copies its window, so half as many cost a tenth of the speed.
 const INFLATED_PIECE_BYTES: usize = 128 << 10;
@@ -206,7 +208,8 @@ impl Inflate {
     }
 
     fn refill(&mut self, source: &Source<'_>, at: u64, end: u64) -> Result<u64> {
-        let count = (end - at).min(INPUT_BYTES);
+        let most = if self.input.is_empty() { FIRST_INPUT_BYTES } else { INPUT_BYTES };
+        let count = (end - at).min(most);
         self.input.resize(count as usize, 0);
         source.read(&mut self.input, at)?;
         self.used = 0;
