@@ -1138,8 +1138,10 @@ shma_status shma_npy_load_batch(const char *const *paths,
 
 /**
  * Saves an array to an NPY file, with the bytes that numpy.save writes. The file appears under its
- * path when it is complete; an older one is replaced. The path is used as it is: no ".npy" is
- * added.
+ * path when it is complete. An older one is replaced and keeps its owner, mode and attributes, or
+ * is written in place if it has several names or cannot be replaced: a kill may then leave a part
+ * of it, which begins with zeros. A pipe is written as it is. The path is used as it is: no ".npy"
+ * is added.
  *
  * Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist, SHMA_ERROR_INVALID_DTYPE if an NPY
  * file cannot describe the dtype, SHMA_ERROR_OS.
@@ -1254,13 +1256,13 @@ shma_status shma_npz_load_all(const shma_npz *npz,
 
 /**
  * Saves arrays to an NPZ file; stored, with the bytes that numpy.savez writes. The file appears
- * under its path when it is complete; an older one is replaced. The path is used as it is: no
- * ".npz" is added.
+ * under its path when it is complete, and takes the place of an older one as with shma_npy_save.
+ * The path is used as it is: no ".npz" is added.
  *
  * names and arrays have count elements. A name is without ".npy", which is added to it. options
  * may be NULL. Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist,
  * SHMA_ERROR_INVALID_ARGUMENT if a name is there twice, SHMA_ERROR_INVALID_DTYPE if an NPY file
- * cannot describe a dtype, /// SHMA_ERROR_OS.
+ * cannot describe a dtype, SHMA_ERROR_OS.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_npz_save(const char *path,

@@ -114,8 +114,10 @@ fn load_batch(paths: &[&Path], threads: usize, chosen: &Chosen<'_>) -> Result<sh
 }
 
 /// Saves an array to an NPY file, with the bytes that numpy.save writes. The file appears under its
-/// path when it is complete; an older one is replaced. The path is used as it is: no ".npy" is
-/// added.
+/// path when it is complete. An older one is replaced and keeps its owner, mode and attributes, or
+/// is written in place if it has several names or cannot be replaced: a kill may then leave a part
+/// of it, which begins with zeros. A pipe is written as it is. The path is used as it is: no ".npy"
+/// is added.
 ///
 /// Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist, SHMA_ERROR_INVALID_DTYPE if an NPY
 /// file cannot describe the dtype, SHMA_ERROR_OS.

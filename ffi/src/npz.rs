@@ -273,13 +273,13 @@ pub unsafe extern "C" fn shma_npz_load_all(
 }
 
 /// Saves arrays to an NPZ file; stored, with the bytes that numpy.savez writes. The file appears
-/// under its path when it is complete; an older one is replaced. The path is used as it is: no
-/// ".npz" is added.
+/// under its path when it is complete, and takes the place of an older one as with shma_npy_save.
+/// The path is used as it is: no ".npz" is added.
 ///
 /// names and arrays have count elements. A name is without ".npy", which is added to it. options
 /// may be NULL. Fails with SHMA_ERROR_NOT_FOUND if the folder does not exist,
 /// SHMA_ERROR_INVALID_ARGUMENT if a name is there twice, SHMA_ERROR_INVALID_DTYPE if an NPY file
-/// cannot describe a dtype, /// SHMA_ERROR_OS.
+/// cannot describe a dtype, SHMA_ERROR_OS.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

@@ -6,7 +6,8 @@
 //! * `load`: one NPY file.
 //! * `batch`: many NPY files in one array.
 //! * `stream`, `whole`, `directory`, `npz`: the members of an NPZ file.
-//! * `elements`, `target`, `zip`, `save`: what is written, to which file, and how.
+//! * `elements`, `zip`, `save`: what is written, and how.
+//! * `hidden`, `older`, `target`: the file that is written, and what becomes of an older one.
 
 mod fault;
 mod threads;
@@ -22,6 +23,8 @@ mod whole;
 mod directory;
 mod npz;
 mod elements;
+mod hidden;
+mod older;
 mod target;
 mod zip;
 mod save;

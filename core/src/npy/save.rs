@@ -28,7 +28,30 @@ const PIECES_PER_THREAD: usize = 4;
 const ALIGN_MOST: u16 = 4096;
 
 /// Saves an array to an NPY file, with the bytes that `numpy.save` writes. The file appears under
-/// its path when it is complete; an older one is replaced and keeps its mode.
+/// its path when it is complete, and takes the place of an older one.
+///
+/// # An older file
+/// | the older file | becomes | readers, mappings | a kill leaves |
+/// |---|---|---|---|
+/// | has one name, and a new file can have its owner and attributes | a new file with its owner, group, mode, extended attributes and access control list | keep the older contents | the older file or the new one |
+/// | has several names (hard links) | is written in place, so all names have the new contents | see it change | the older file, the new one, or a part |
+/// | belongs to a user or a group to which this process cannot give a file, or has an attribute that it cannot set | the same | the same | the same |
+/// | cannot be replaced: it is a mount, or its folder may not be written | the same | the same | the same |
+/// | is an open file by its path, such as `/dev/stdout` | the same | the same | the same |
+/// | is a pipe or a device | is written as it is, in one direction | | a part |
+///
+/// A file that is written in place is first saved as a whole in a temporary file: in its folder, in
+/// that of temporary files (`TMPDIR`), or in memory. So an array may be saved over the file that it
+/// maps, and an error before the copying, also for want of room, leaves the older contents. During
+/// the copying the file begins with 64 zeros: a part, which a kill or an error of the disk leaves,
+/// is refused as an NPY file, and in an NPZ file members have their CRC. Two savers at once may mix
+/// their contents, as with `numpy.save`.
+///
+/// A file is replaced also where its mode lets nobody write it: its folder decides. One that would
+/// be written in place is then an error. Outside Linux, extended attributes are those of a new file.
+///
+/// A save that is killed may leave a hidden file, `.shmarray-N.tmp`, beside the path. On Linux,
+/// later saves in that folder remove it, mostly the next one.
 ///
 /// # Errors
 /// [`Error::Os`], [`Error::FileNotFound`] for a folder that does not exist; [`Error::InvalidDType`]
@@ -59,14 +82,14 @@ pub fn save_elements(path: impl AsRef<Path>, elements: &Elements<'_>) -> Result<
 /// Saves elements as [`save_elements`] does, and asks before each piece whether to go on.
 ///
 /// # Errors
-/// As for [`save_elements`]; [`Error::Os`] when it did not go on. No file is left then.
+/// As for [`save_elements`]; [`Error::Os`] when it did not go on. An older file stays then.
 pub fn save_elements_while(
     path: impl AsRef<Path>,
     elements: &Elements<'_>,
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
-    let place = target.place().clone();
+    let place = target.written().clone();
     write(elements, &mut Output::new(&mut Asking { to: &mut target, go_on }, &place))?;
     target.finish()
 }
@@ -77,7 +100,7 @@ pub fn save_elements_while(
 /// As for [`save`].
 pub fn save_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
-    let place = target.place().clone();
+    let place = target.written().clone();
     Output::new(&mut Stream(&mut target), &place).write(bytes)?;
     target.finish()
 }
@@ -91,12 +114,11 @@ pub fn write_npy(to: &mut dyn Write, elements: &Elements<'_>) -> Result<()> {
 }
 
 fn write(elements: &Elements<'_>, output: &mut Output<'_>) -> Result<()> {
-    output.write(&elements.header().to_bytes()?)?;
-    let mut piece = Vec::new();
+    let mut piece = elements.header().to_bytes()?;
     for index in 0..elements.pieces() {
-        piece.clear();
         elements.read_piece(index, &mut piece)?;
         output.write(&piece)?;
+        piece.clear();
     }
     Ok(())
 }
@@ -123,7 +145,7 @@ pub struct NpzOptions {
 }
 
 /// Saves named arrays to an NPZ file. Stored, it has the bytes that `numpy.savez` writes. The file
-/// appears under its path when it is complete; an older one is replaced and keeps its mode.
+/// appears under its path when it is complete, and takes the place of an older one as with [`save`].
 ///
 /// The names are those in the archive, such as `image.npy`. Others may change the arrays meanwhile;
 /// the file then has some elements from before and some from after.
@@ -143,7 +165,7 @@ pub fn save_npz(
 /// go on.
 ///
 /// # Errors
-/// As for [`save_npz`]; [`Error::Os`] when it did not go on. No file is left then.
+/// As for [`save_npz`]; [`Error::Os`] when it did not go on. An older file stays then.
 pub fn save_npz_while(
     path: impl AsRef<Path>,
     members: &[(&str, Contents<'_>)],
@@ -151,7 +173,7 @@ pub fn save_npz_while(
     go_on: &mut dyn FnMut() -> bool,
 ) -> Result<()> {
     let mut target = Target::create(path.as_ref())?;
-    let place = target.place().clone();
+    let place = target.written().clone();
     let mut asking = Asking { to: &mut target, go_on };
     write_members(members, options, &mut Output::new(&mut asking, &place))?;
     target.finish()

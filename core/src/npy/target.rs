@@ -1,116 +1,165 @@
-//! A file that appears under its name when it is complete, and not before.
+//! Where a file is saved: a new file for a path, an older one in place, or a pipe.
 //!
-//! On Linux the file has no name while it is written (`O_TMPFILE`), so a crash leaves nothing. Then
-//! it is linked beside the target under a random name, and that name is renamed to the target,
-//! which replaces an older file. A crash between these two leaves a complete file under the random
-//! name. Where files without names are not to be had, the file has the random name from the
-//! beginning.
+//! A regular file is always written to a hidden file first ([`hidden`](super::hidden)), so an error
+//! and a kill leave the older one. Then, in this order of preference:
+//!
+//! | what is under the path | what becomes of the hidden file |
+//! |---|---|
+//! | nothing | it gets the path |
+//! | a file whose owner, mode and attributes it can have, with one name | it gets the path, by a rename |
+//! | another file; one that cannot be replaced, such as a mount | it is copied into the older one |
+//!
+//! Where the path's folder may not be written, the hidden file is in the folder of temporary files
+//! or in memory: an array that is a mapping of the older file must be read before that is written.
 
-use std::fs::{self, File};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use super::fault::{Fault, Place};
+use super::hidden::Hidden;
+use super::older::{can_stand_for, copy_over};
 use crate::error::Result;
-use crate::name::SegmentId;
 
 /// The most links from one to the next, as Linux has it.
 const LINKS_MOST: usize = 40;
 
 /// A file that is being written.
 pub(super) struct Target {
-    file: File,
+    to: To,
+    /// The path that was given.
     place: Place,
-    /// The final path. `None` for a target that is no regular file, such as a pipe: it is written
-    /// as it is.
-    path: Option<PathBuf>,
-    /// The random name, if the file has it now.
-    hidden: Option<PathBuf>,
+    /// What is written before the file is finished.
+    written: Place,
+}
+
+enum To {
+    /// No regular file, such as a pipe: it is written as it is.
+    Stream(File),
+    /// A hidden file that shall have a path.
+    Replacing { hidden: Hidden, path: PathBuf, is_new: bool },
+    /// A hidden file that is copied into an older one.
+    InPlace { hidden: Hidden, older: File },
 }
 
 impl Target {
-    /// Opens a file that shall replace the one at `path`, if there is one. A link is followed.
+    /// Opens a file that shall have a path, or the contents of the file there. A link is followed.
     pub(super) fn create(path: &Path) -> Result<Self> {
         let place = Place::Path(path.to_owned());
-        let invalid = |reason| place.invalid(None, Fault::new("file", reason));
-        let path = &followed(path).map_err(|error| place.os("readlink", error))?;
-        let older = match fs::metadata(path) {
-            Ok(older) => Some(older),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(place.os("stat", error)),
-        };
-        match &older {
-            Some(older) if older.is_dir() => return Err(invalid("it is a directory")),
-            Some(older) if !older.is_file() => {
-                let file = File::options().write(true).open(path);
-                let file = file.map_err(|error| place.os("open", error))?;
-                return Ok(Self { file, place, path: None, hidden: None });
+        let os = |call| move |error| (call, error);
+        let to = match Found::at(path).map_err(os("stat")) {
+            Ok(Found::Nothing(path)) => Hidden::create(folder_of(&path))
+                .map(|hidden| To::Replacing { hidden, path, is_new: true })
+                .map_err(os("open")),
+            Ok(Found::File { facts, .. }) if facts.is_dir() => {
+                return Err(place.invalid(None, Fault::new("file", "it is a directory")));
             }
-            _ => {}
-        }
-        let (file, hidden) =
-            create_hidden(folder_of(path)).map_err(|error| place.os("open", error))?;
-        let target = Self { file, place, path: Some(path.clone()), hidden };
-        if let Some(older) = older {
-            // The umask is for new files; one that is replaced keeps its mode.
-            let kept = target.file.set_permissions(older.permissions());
-            kept.map_err(|error| target.place.os("fchmod", error))?;
-        }
-        Ok(target)
+            Ok(Found::File { path, facts, .. }) if !facts.is_file() => {
+                open_for_writing(&path).map(To::Stream).map_err(os("open"))
+            }
+            Ok(Found::File { path, facts, is_open }) => {
+                over(path, &facts, is_open).map_err(os("open"))
+            }
+            Err(failed) => Err(failed),
+        };
+        let to = to.map_err(|(call, error)| place.os(call, error))?;
+        let written = match &to {
+            To::InPlace { hidden, .. } => hidden.elsewhere().map(|it| Place::Path(it.to_owned())),
+            To::Stream(_) | To::Replacing { .. } => None,
+        };
+        Ok(Self { to, written: written.unwrap_or_else(|| place.clone()), place })
     }
 
     /// Returns the file if what was written can be written again: if it is a regular one.
     pub(super) fn seekable(&mut self) -> Option<&mut File> {
-        self.path.is_some().then_some(&mut self.file)
-    }
-
-    pub(super) fn place(&self) -> &Place {
-        &self.place
-    }
-
-    /// Gives the file its name.
-    pub(super) fn finish(mut self) -> Result<()> {
-        let Some(path) = self.path.clone() else { return Ok(()) };
-        if self.hidden.is_none() {
-            let name = hidden_name(folder_of(&path)).and_then(|name| {
-                link(&self.file, &name)?;
-                Ok(name)
-            });
-            self.hidden = Some(name.map_err(|error| self.place.os("linkat", error))?);
+        match &mut self.to {
+            To::Stream(_) => None,
+            To::Replacing { hidden, .. } | To::InPlace { hidden, .. } => Some(&mut hidden.file),
         }
-        let renamed = self.hidden.as_ref().map_or(Ok(()), |hidden| fs::rename(hidden, path));
-        renamed.map_err(|error| self.place.os("rename", error))?;
-        self.hidden = None;
-        Ok(())
+    }
+
+    /// Returns what an error of a write is about: where an older file is written in place, perhaps
+    /// the folder of temporary files.
+    pub(super) fn written(&self) -> &Place {
+        &self.written
+    }
+
+    /// Gives the file its path, or the older one its contents.
+    pub(super) fn finish(self) -> Result<()> {
+        let (mut hidden, mut older) = match self.to {
+            To::Stream(_) => return Ok(()),
+            To::InPlace { hidden, older } => (hidden, older),
+            To::Replacing { mut hidden, path, is_new } => {
+                let Err((call, error)) = hidden.rename(&path) else { return Ok(()) };
+                match open_for_writing(&path) {
+                    Ok(older) if !is_new => (hidden, older),
+                    _ => return Err(self.place.os(call, error)),
+                }
+            }
+        };
+        copy_over(&mut older, &mut hidden.file).map_err(|error| self.place.os("write", error))
     }
 }
 
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.file.write(bytes)
+        match &mut self.to {
+            To::Stream(file) => file.write(bytes),
+            To::Replacing { hidden, .. } | To::InPlace { hidden, .. } => hidden.file.write(bytes),
+        }
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.file.flush()
+        Ok(()) // a File has no buffer
     }
 }
 
-impl Drop for Target {
-    fn drop(&mut self) {
-        if let Some(hidden) = &self.hidden {
-            let _ = fs::remove_file(hidden); // the error that led here is the one to tell
+/// What is under a path.
+enum Found {
+    /// Nothing; a new file shall have this path, to which links may have led.
+    Nothing(PathBuf),
+    /// A file. `is_open` tells that the path is that of an open file, such as `/dev/stdout`: its
+    /// name is unknown.
+    File { path: PathBuf, facts: Metadata, is_open: bool },
+}
+
+impl Found {
+    fn at(path: &Path) -> io::Result<Self> {
+        match existing(fs::symlink_metadata(path))? {
+            Some(facts) if facts.is_symlink() => {
+                // First the kernel: it refuses links that others have planted in a shared folder.
+                let facts = existing(fs::metadata(path))?;
+                let (path, is_open) = followed(path)?;
+                Ok(match facts {
+                    Some(facts) => Self::File { path, facts, is_open },
+                    None => Self::Nothing(path),
+                })
+            }
+            Some(facts) => Ok(Self::File { path: path.to_owned(), facts, is_open: false }),
+            None => Ok(Self::Nothing(path.to_owned())),
         }
     }
 }
 
-/// Returns the path to which the links at a path lead, whether or not there is a file.
-fn followed(path: &Path) -> io::Result<PathBuf> {
+fn existing(found: io::Result<Metadata>) -> io::Result<Option<Metadata>> {
+    match found {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        found => found.map(Some),
+    }
+}
+
+/// Returns the path to which the links at a path lead, whether or not there is a file, and whether
+/// it is one of an open file in `/proc`, of which the link only tells a name that it once had.
+fn followed(path: &Path) -> io::Result<(PathBuf, bool)> {
     let mut path = path.to_owned();
     for _ in 0..LINKS_MOST {
-        match fs::read_link(&path) {
-            Ok(target) => path = folder_of(&path).join(target),
-            Err(_) => return Ok(path), // no link, or none to be read: then its use has the error
+        let Ok(target) = fs::read_link(&path) else {
+            return Ok((path, false)); // no link, or none to be read: then its use has the error
+        };
+        if fs::canonicalize(folder_of(&path)).is_ok_and(|folder| folder.starts_with("/proc")) {
+            return Ok((path, true));
         }
+        path = folder_of(&path).join(target);
     }
     Err(io::Error::other("too many links lead from one to the next"))
 }
@@ -122,44 +171,21 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns a name that nobody has guessed, in the same file system as the target.
-fn hidden_name(folder: &Path) -> io::Result<PathBuf> {
-    let id = SegmentId::random().map_err(io::Error::other)?;
-    Ok(folder.join(format!(".shmarray-{id}.tmp")))
+fn open_for_writing(path: &Path) -> io::Result<File> {
+    File::options().write(true).open(path)
 }
 
-/// Creates a file without a name. If that is not to be had, one with a random name.
-#[cfg(target_os = "linux")]
-fn create_hidden(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    use rustix::fs::{Mode, OFlags, open};
-    let flags = OFlags::TMPFILE | OFlags::WRONLY | OFlags::CLOEXEC;
-    match open(folder, flags, Mode::from_raw_mode(0o666)) {
-        Ok(file) if fs::metadata("/proc/self/fd").is_ok() => Ok((file.into(), None)),
-        _ => create_named(folder),
+/// Opens a hidden file that shall replace an older one, or be copied into it.
+fn over(path: PathBuf, facts: &Metadata, is_open: bool) -> io::Result<To> {
+    let refused = match Hidden::create(folder_of(&path)) {
+        Ok(hidden) if !is_open && can_stand_for(&hidden.file, facts, &path) => {
+            return Ok(To::Replacing { hidden, path, is_new: false });
+        }
+        Ok(hidden) => return Ok(To::InPlace { hidden, older: open_for_writing(&path)? }),
+        Err(refused) => refused,
+    };
+    match (open_for_writing(&path), Hidden::create_elsewhere()) {
+        (Ok(older), Ok(hidden)) => Ok(To::InPlace { hidden, older }),
+        _ => Err(refused), // the folder's, because that is what a user can mend
     }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn create_hidden(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    create_named(folder)
-}
-
-fn create_named(folder: &Path) -> io::Result<(File, Option<PathBuf>)> {
-    let name = hidden_name(folder)?;
-    Ok((File::options().write(true).create_new(true).open(&name)?, Some(name)))
-}
-
-/// Gives an open file a name.
-#[cfg(target_os = "linux")]
-fn link(file: &File, name: &Path) -> io::Result<()> {
-    use std::os::fd::AsRawFd;
-
-    use rustix::fs::{AtFlags, CWD, linkat};
-    let fd = format!("/proc/self/fd/{}", file.as_raw_fd());
-    Ok(linkat(CWD, fd, CWD, name, AtFlags::SYMLINK_FOLLOW)?)
-}
-
-#[cfg(not(target_os = "linux"))]
-fn link(_file: &File, _name: &Path) -> io::Result<()> {
-    Err(io::ErrorKind::Unsupported.into()) // every file has a name from the beginning
 }

@@ -179,6 +179,11 @@ impl Stage {
         Ok(())
     }
 
+    /// Returns a folder for files, beside the directory, in which everything is the library's.
+    pub(crate) fn files(&self) -> PathBuf {
+        self.directory.with_extension("files")
+    }
+
     fn has(&self, prop: Prop) -> bool {
         self.props.contains(&prop)
     }
@@ -313,6 +318,7 @@ impl Stage {
 impl Drop for Stage {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.directory);
+        let _ = std::fs::remove_dir_all(self.files());
     }
 }
 

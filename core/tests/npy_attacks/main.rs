@@ -8,6 +8,8 @@
 //! * `files`: what is no file, or changes while it is read.
 //! * `full`: shared memory that is full, and forks while files are loaded.
 //! * `saves`: what must not harm a file that is saved.
+//! * `older_files`: what becomes of a file that is saved over.
+//! * `hidden_files`: what killed savers, and others, leave under the names of files that are saved.
 #![cfg(not(miri))] // real files
 #![allow(missing_docs, unsafe_code)]
 
@@ -20,6 +22,10 @@ mod full;
 mod headers;
 mod making;
 mod names;
+#[cfg(target_os = "linux")]
+mod hidden_files;
+#[cfg(target_os = "linux")]
+mod older_files;
 #[cfg(target_os = "linux")]
 mod saves;
 #[path = "../support/mod.rs"]

@@ -182,8 +182,10 @@ inline any_array load_npy_batch(const file_paths &paths, const options &chosen =
 }
 
 /// Saves an array to an NPY file, with the bytes that numpy.save writes. The file appears under its
-/// path, which gets no ".npy", when it is complete; an older one is replaced. Throws not_found if
-/// the folder does not exist, error if an NPY file cannot describe the dtype.
+/// path, which gets no ".npy", when it is complete. An older one is replaced and keeps its owner,
+/// mode and attributes, or is written in place if it has several names or cannot be replaced, as
+/// shma_npy_save says. Throws not_found if the folder does not exist, error if an NPY file cannot
+/// describe the dtype.
 inline result<void> try_save_npy(const file_path &path, const sendable &array) {
     const auto terminated = path.terminated();
     return terminated ? detail::act(shma_npy_save, terminated->c_str(), array.get())
@@ -341,8 +343,9 @@ class npz {
 using named_arrays = std::vector<std::pair<std::string, sendable>>;
 
 /// Saves arrays to an NPZ file; stored, with the bytes that numpy.savez writes. The file appears
-/// under its path, which gets no ".npz", when it is complete; an older one is replaced. Names are
-/// without ".npy". Throws like save_npy, and invalid_argument if a name is there twice.
+/// under its path, which gets no ".npz", when it is complete, and takes the place of an older one
+/// as with save_npy. Names are without ".npy". Throws like save_npy, and invalid_argument if a name
+/// is there twice.
 inline result<void> try_save_npz(const file_path &path, const named_arrays &arrays,
                                  const npz_save_options &chosen = {}) {
     const auto terminated = path.terminated();

@@ -84,8 +84,10 @@ module Shmarray
 
   # Saves an array to an NPY file, with the bytes that numpy.save writes.
   #
-  # The file appears under its path when it is complete; an older one is replaced and keeps its
-  # mode. The path is taken as it is: unlike NumPy, it adds no ".npy".
+  # The file appears under its path when it is complete. An older one is replaced and keeps its
+  # owner, mode and attributes, or is written in place, as the gem's README says. A pipe, such as
+  # "/dev/stdout" may be, is written as it is. The path is taken as it is: unlike NumPy, it adds no
+  # ".npy".
   # @param target [String, Pathname, IO, #write] a path, or an IO that is open in binary mode
   # @param array [Array, Numo::NArray] with any strides; one in Fortran order is saved in that order
   # @return [nil]

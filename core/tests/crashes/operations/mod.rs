@@ -7,6 +7,7 @@
 
 mod cells;
 pub(crate) mod channels;
+mod files;
 mod messages;
 mod pools;
 mod segments;
@@ -57,7 +58,9 @@ pub(crate) const POOL_BYTES: &str = "10000000";
 
 /// Returns the rows of all tables.
 pub(crate) fn operations() -> impl Iterator<Item = &'static Operation> + Clone {
-    [segments::ROWS, cells::ROWS, pools::ROWS, messages::ROWS, channels::ROWS].into_iter().flatten()
+    [segments::ROWS, cells::ROWS, pools::ROWS, messages::ROWS, channels::ROWS, files::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// A store that is not announced, to show that it is found.

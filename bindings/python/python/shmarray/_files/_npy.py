@@ -55,7 +55,7 @@ def load_npy(
 
     A mapped file must not be saved over in place, as ``numpy.save`` does: the array changes, and if
     the file becomes shorter, an access to the lost pages ends this process (SIGBUS). ``save_npy``
-    replaces the file, which harms nobody.
+    replaces the file where it can, which harms nobody.
 
     Raises ValueError for a file that is broken or has Python objects, and says which field is at
     fault; FileNotFoundError; MemoryError if shared memory is full; EOFError if an object with
@@ -132,7 +132,13 @@ def save_npy(
 
     Other threads of Python run meanwhile. A file appears under its path when it is complete: a
     process that is killed leaves the older file, or none. An older file is replaced and keeps its
-    mode; readers that have it open keep its contents.
+    owner, mode, extended attributes and access control list; readers that have it open keep its
+    contents.
+
+    An older file is written in place, as by ``numpy.save``, if it has several names (hard links),
+    if its owner could not stay, or if it cannot be replaced: if it is a mount, or its folder may
+    not be written. Then readers see it change, and a kill may leave a part of it, which begins with
+    zeros. The whole file is in a temporary one before. A pipe is written as it is.
 
     Parameters
     ----------
