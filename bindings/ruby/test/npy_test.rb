@@ -123,6 +123,29 @@ class NpyTest < SharedMemoryTest
     old&.close
   end
 
+  def test_a_file_with_two_names_has_the_new_contents_under_both
+    files = [path("a"), path("other")]
+    Shmarray.save_npy(files[0], array)
+    File.link(*files)
+    Shmarray.save_npy(files[0], array("<f8", [4]))
+    assert_equal([[4], [4]], files.map { |file| Shmarray.load_npy(file).shape })
+    Shmarray.save_npz(files[0], a: array)
+    assert_equal([["a"]] * 2, files.map { |file| Shmarray.load_npz(file, &:files) })
+  end
+
+  def test_the_standard_output_is_a_path_also_when_it_is_a_pipe
+    script = 'require "shmarray"
+              Shmarray.public_send(ARGV[0], "/dev/stdout", Shmarray::Array.create(:int8, 300_000))'
+    paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
+    load = { "save_npy" => ->(text) { Shmarray.load_npy(bytes: text) },
+             "save_npz" => ->(text) { Shmarray.load_npz(bytes: text) { |npz| npz["arr_0"] } } }
+    load.each do |save, load|
+      text, status = Open3.capture2(RbConfig.ruby, "-W0", *paths, "-e", script, save, binmode: true)
+      assert status.success?
+      assert_equal [300_000], load.call(text).shape
+    end
+  end
+
   def test_many_files_become_one_array
     files = Array.new(40) { |n| path("#{n}.npy") }
     files.each_with_index { |file, n| Shmarray.save_npy(file, array[true, 0..1].dup.fill(n)) }

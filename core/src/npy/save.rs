@@ -48,7 +48,7 @@ const ALIGN_MOST: u16 = 4096;
 /// their contents, as with `numpy.save`.
 ///
 /// A file is replaced also where its mode lets nobody write it: its folder decides. One that would
-/// be written in place is then an error. Outside Linux, extended attributes are those of a new file.
+/// be written in place is then an error. Outside Linux, extended attributes are those of new files.
 ///
 /// A save that is killed may leave a hidden file, `.shmarray-N.tmp`, beside the path. On Linux,
 /// later saves in that folder remove it, mostly the next one.
@@ -145,7 +145,7 @@ pub struct NpzOptions {
 }
 
 /// Saves named arrays to an NPZ file. Stored, it has the bytes that `numpy.savez` writes. The file
-/// appears under its path when it is complete, and takes the place of an older one as with [`save`].
+/// appears under its path when it is complete, and takes an older one's place as with [`save`].
 ///
 /// The names are those in the archive, such as `image.npy`. Others may change the arrays meanwhile;
 /// the file then has some elements from before and some from after.

@@ -1,4 +1,6 @@
 // NPY files in C: loaded from paths and from memory, saved, and refused.
+#include <unistd.h>
+
 #include "files.h"
 
 #define MUST(call) assert_int_equal(call, SHMA_OK)
@@ -186,6 +188,35 @@ static void a_save_that_fails_leaves_the_older_file(void **state) {
     remove(new_file("a.npy"));
 }
 
+static void a_file_with_two_names_and_a_pipe_are_written_as_they_are(void **state) {
+    (void)state;
+    shma_array *array = make_ints(), *again = NULL;
+    char bytes[1024], path[64];
+    int ends[2];
+    MUST(shma_npy_save(new_file("a.npy"), array, NULL));
+    assert_int_equal(link(new_file("a.npy"), new_file("other")), 0);
+    ((int32_t *)shma_array_data(array))[5] = 7;
+    MUST(shma_npy_save(new_file("a.npy"), array, NULL));
+    expect_same_bytes(new_file("a.npy"), new_file("other"));
+    again = load(new_file("other"));
+    assert_int_equal(((int32_t *)shma_array_data(again))[5], 7);
+    shma_array_close(again);
+    remove(new_file("a.npy"));
+    remove(new_file("other"));
+    // As /dev/stdout is one.
+    assert_int_equal(pipe(ends), 0);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[1]);
+    MUST(shma_npy_save(path, array, NULL));
+    const ssize_t got = read(ends[0], bytes, sizeof bytes);
+    assert_true(got > 0);
+    MUST(shma_npy_load_bytes(bytes, (size_t)got, NULL, &again, NULL));
+    assert_memory_equal(shma_array_data(again), shma_array_data(array), 24);
+    close(ends[0]);
+    close(ends[1]);
+    shma_array_close(again);
+    shma_array_close(array);
+}
+
 static void null_where_a_path_or_an_output_is_needed(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
@@ -220,6 +251,7 @@ int main(void) {
         TEST(a_file_that_is_not_valid_is_refused_with_its_field),
         TEST(many_files_become_one_array),
         TEST(a_save_that_fails_leaves_the_older_file),
+        TEST(a_file_with_two_names_and_a_pipe_are_written_as_they_are),
         TEST(null_where_a_path_or_an_output_is_needed),
     };
     return cmocka_run_group_tests_name("npy", tests, NULL, NULL);
