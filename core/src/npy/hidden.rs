@@ -221,6 +221,10 @@ mod linux {
 
     /// Removes the file under a hidden name if its maker is dead. What cannot be removed stays.
     pub(super) fn remove_leftover(name: &Path) {
+        // Mostly there is none, and to look costs less than to open.
+        if !fs::symlink_metadata(name).is_ok_and(|facts| facts.is_file()) {
+            return;
+        }
         let Some(file) = open_as_it_is(name) else { return };
         let is_leftover = || -> io::Result<bool> {
             Ok(file.metadata()?.is_file() && lock(&file)? && leads_to(name, &file)?)
