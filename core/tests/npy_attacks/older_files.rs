@@ -5,7 +5,7 @@ use std::fs::{self, Permissions};
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, lchown, symlink};
 use std::path::{Path, PathBuf};
 use std::thread;
 
@@ -155,6 +155,29 @@ fn a_file_that_root_saves_stays_its_owners_and_readers_keep_the_older() {
                 assert_eq!(owner_and_mode(&path), (1234, 4321, 0o640));
             }
             assert_eq!(load_npy(older).unwrap().shape(), [40]);
+        });
+    }
+}
+
+/// With `fs.protected_symlinks` the kernel refuses it; a save follows links itself.
+#[test]
+fn a_link_that_another_planted_is_followed_only_if_the_kernel_does() {
+    let name = "older_files::a_link_that_another_planted_is_followed_only_if_the_kernel_does";
+    if is_root_or_skips(name) {
+        watched(name, Pool::Off, || {
+            let (place, path) = folder_with_a_file();
+            set_mode(place.path(), 0o1777);
+            for leads_to in [&path, &place.path().join("none")] {
+                let link = place.path().join("link");
+                symlink(leads_to, &link).unwrap();
+                lchown(&link, Some(NOBODY), None).unwrap();
+                let opened = fs::File::options().append(true).create(true).open(&link).is_ok();
+                for result in saves(&link, &array_of(9)) {
+                    assert_eq!(result.is_ok(), opened, "{result:?}");
+                }
+                assert_eq!(leads_to.exists(), opened || leads_to == &path);
+                fs::remove_file(link).unwrap();
+            }
         });
     }
 }
