@@ -1,6 +1,9 @@
 //! Core's errors as Python's exceptions, in one table.
 #![allow(clippy::disallowed_types, reason = "the module exports, and so makes, each exception")]
 
+use std::ffi::OsString;
+use std::path::PathBuf;
+
 use pyo3::exceptions::{
     PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,
     PyPermissionError, PyTypeError, PyValueError,
@@ -54,15 +57,35 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
 /// Returns the exception for an error of core. Those of the operating system carry an errno, which
 /// MemoryError has no place for.
 pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
-    let (kind, errno, text) = (error.kind(), error.os_errno(), error.to_string());
+    let (kind, errno) = (error.kind(), error.os_errno());
+    let (text, filename) = text_and_filename(error);
     Python::attach(|py| {
         let class = class(py, kind).unwrap_or_else(|| py.get_type::<Error>());
         let has_errno = kind != ErrorKind::NoMemory;
-        match errno.or_else(|| usual_errno(kind)).filter(|_| has_errno) {
-            Some(errno) => PyErr::from_type(class, (errno, text)),
-            None => PyErr::from_type(class, text),
+        match (errno.or_else(|| usual_errno(kind)).filter(|_| has_errno), filename) {
+            (Some(errno), Some(name)) => PyErr::from_type(class, (errno, text, name)),
+            (Some(errno), None) => PyErr::from_type(class, (errno, text)),
+            (None, _) => PyErr::from_type(class, text),
         }
     })
+}
+
+/// Returns an error's text, and the file as the `filename` of an OSError, which Python writes
+/// behind the text.
+fn text_and_filename(error: shmarray::Error) -> (String, Option<OsString>) {
+    let has_errno = error.kind() != ErrorKind::NoMemory;
+    match error {
+        shmarray::Error::FileNotFound { path } => {
+            ("No such file or directory".to_owned(), Some(path.into_os_string()))
+        }
+        shmarray::Error::Os { call, path, source }
+            if has_errno && source.raw_os_error().is_some() && !path.as_os_str().is_empty() =>
+        {
+            let text = shmarray::Error::Os { call, path: PathBuf::new(), source }.to_string();
+            (text, Some(path.into_os_string()))
+        }
+        error => (error.to_string(), None),
+    }
 }
 
 /// Returns the errno that the same mistake has with files, for exceptions that have one.

@@ -95,10 +95,47 @@ def test_python_objects_are_pickled_as_numpys_or_refused(tmp_path):
     assert os.listdir(tmp_path) == ["a.npy"]
 
 
-def test_a_masked_array_is_refused(tmp_path):
-    with pytest.raises(NotImplementedError, match="filled"):
-        shmarray.save_npy(tmp_path / "a.npy", np.ma.masked_equal([1, 2], 2))
+RECORDS = np.array([(1, 2.5), (3, 4.5)], "i4,f8")
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ma.array([1, 2]),
+        np.ma.array([1, 2], mask=[False, False]),
+        np.ma.array(GRID.T, shrink=False),
+        np.ma.array(RECORDS, mask=[(False, False)] * 2),
+        np.ma.array(4.5),
+    ],
+)
+def test_a_masked_array_with_nothing_masked_is_saved_as_its_data(array, tmp_path):
+    shmarray.save_npy(tmp_path / "a.npy", array)
+    assert (tmp_path / "a.npy").read_bytes() == npy(array) == npy(array.data)
+    shmarray.save_npz(tmp_path / "a.npz", array)
+    with np.load(tmp_path / "a.npz") as found:
+        assert found["arr_0"].tobytes() == array.data.tobytes()
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.ma.masked_equal([1, 2], 2),
+        np.ma.array(RECORDS, mask=[(False, False), (False, True)]),
+        np.ma.masked,
+    ],
+)
+def test_a_masked_array_with_something_masked_is_refused(array, tmp_path):
+    for save in (shmarray.save_npy, shmarray.save_npz):
+        with pytest.raises(NotImplementedError, match="filled"):
+            save(tmp_path / "a", array)
     assert os.listdir(tmp_path) == []
+
+
+def test_the_arguments_of_numpys_save_are_taken(tmp_path):
+    shmarray.save_npy(file=tmp_path / "a.npy", arr=GRID, allow_pickle=True)
+    assert (tmp_path / "a.npy").read_bytes() == npy(GRID)
+    with pytest.raises(ValueError, match="allow_pickle=False"):
+        shmarray.save_npy(tmp_path / "b.npy", OBJECTS, False)
 
 
 @pytest.mark.parametrize(

@@ -138,6 +138,32 @@ impl<'a> Source<'a> {
         }
     }
 
+    /// Returns the source with a name, which errors about it then have.
+    #[must_use]
+    pub fn named(mut self, name: impl AsRef<Path>) -> Self {
+        self.place = Place::Path(name.as_ref().to_owned());
+        self
+    }
+
+    /// Returns the name that errors have: the path, or `in memory`.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.place.to_string()
+    }
+
+    /// Returns the file by a descriptor of its own; `None` for memory.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn try_clone_file(&self) -> Result<Option<File>> {
+        match &self.bytes {
+            Bytes::Memory { .. } => Ok(None),
+            Bytes::File(file) => {
+                file.try_clone().map(Some).map_err(|error| self.place.os("dup", error))
+            }
+        }
+    }
+
     pub(super) fn place(&self) -> &Place {
         &self.place
     }

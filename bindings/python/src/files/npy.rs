@@ -1,9 +1,10 @@
 //! One NPY file.
 
+use pyo3::exceptions::PyEOFError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::npy::{Header, Npy};
-use shmarray::{Layout, Options, Order};
+use shmarray::npy::{Header, Npy, Source};
+use shmarray::{Error, Layout, Options, Order};
 
 use super::input::Input;
 use super::room::{Room, make_readonly};
@@ -13,27 +14,65 @@ use crate::memory::LARGE_BYTES;
 use crate::{dtypes, lease};
 
 /// Returns the array of an NPY file and the number of bytes up to its end. The array is None if it
-/// has Python objects. Returns None for what is neither a path nor has a buffer.
+/// has Python objects. Returns None for what is neither a path nor has a buffer. A header that is
+/// longer than `most` bytes is a ValueError.
 #[pyfunction]
 pub(crate) fn load_npy<'py>(
     source: &Bound<'py, PyAny>,
     shared: bool,
     offset: usize,
+    most: Option<u64>,
 ) -> PyResult<Option<(Option<Bound<'py, PyAny>>, u64)>> {
     let Some(mut input) = Input::of(source, offset)? else {
         return Ok(None);
     };
+    check_not_empty(&input)?;
     // It keeps the export until this function returns, and a view keeps it longer.
     let memory = input.memory_of(source)?;
     let py = source.py();
     let npy = py.detach(|| Npy::open(input.source)).map_err(to_py)?;
     let header = npy.header();
+    check_length(header, most, npy.source(), None).map_err(to_py)?;
     let end = header.data_offset() + header.data_bytes();
     if header.has_objects() {
         return Ok(Some((None, end)));
     }
     let array = if shared { load_shared(py, &npy) } else { private(py, &npy, memory, offset) };
     array.map(|array| Some((Some(array), end)))
+}
+
+/// Raises EOFError for a file without a byte, as `numpy.load` does.
+pub(super) fn check_not_empty(input: &Input) -> PyResult<()> {
+    match input.source.size_bytes() {
+        0 => Err(PyEOFError::new_err("No data left in file")),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a header whose text is longer than the program allows.
+pub(super) fn check_length(
+    header: &Header,
+    most: Option<u64>,
+    source: &Source<'_>,
+    member: Option<&str>,
+) -> shmarray::Result<()> {
+    let (Some(most), bytes) = (most, text_bytes(header)) else { return Ok(()) };
+    if bytes <= most {
+        return Ok(());
+    }
+    let reason = format!(
+        "Header info length ({bytes}) is larger than max_header_size, {most}: give a larger one, \
+         or allow_pickle=True if the file is trusted"
+    );
+    let (file, member) = (source.name(), member.map(str::to_owned));
+    Err(Error::InvalidFile { file, member, field: "header", reason })
+}
+
+/// Returns the length of a header's text, which is what NumPy limits.
+fn text_bytes(header: &Header) -> u64 {
+    // The bytes before the text depend on the version, which follows from the dtype and the shape.
+    let is_1_0 = header.to_bytes().map_or(true, |bytes| bytes[6] == 1);
+    header.data_offset() - if is_1_0 { 10 } else { 12 }
 }
 
 fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny>> {
@@ -72,19 +111,40 @@ pub(super) fn placed(header: &Header, file_offset: u64) -> Layout {
 }
 
 /// Returns the size of the header that begins with these bytes, of which there are at least 12
-/// unless the file is shorter.
+/// unless the file is shorter. Errors have the name of the file.
 #[pyfunction]
-pub(crate) fn npy_header_size(start: &[u8]) -> PyResult<u64> {
-    Header::size_bytes(start).map_err(to_py)
+pub(crate) fn npy_header_size(start: &[u8], name: Option<String>) -> PyResult<u64> {
+    Header::size_bytes(start).map_err(|error| to_py(of_file(error, name)))
+}
+
+/// Returns an error about memory as one about the file that the memory was read from.
+fn of_file(error: Error, name: Option<String>) -> Error {
+    match (error, name) {
+        (Error::InvalidFile { member, field, reason, .. }, Some(file)) => {
+            Error::InvalidFile { file, member, field, reason }
+        }
+        (error, _) => error,
+    }
 }
 
 /// The dtype of a header, None for Python objects; its shape and its order.
 type Told<'py> = (Option<Bound<'py, PyAny>>, Bound<'py, PyTuple>, &'static str);
 
-/// Returns the dtype, the shape and the order of a header. The dtype is None for Python objects.
+/// Returns the dtype, the shape and the order of a header. The dtype is None for Python objects. A
+/// header that is longer than `most` bytes is a ValueError.
 #[pyfunction]
-pub(crate) fn npy_header<'py>(py: Python<'py>, bytes: &[u8]) -> PyResult<Told<'py>> {
-    let header = Header::parse(bytes).map_err(to_py)?;
+pub(crate) fn npy_header<'py>(
+    py: Python<'py>,
+    bytes: &[u8],
+    most: Option<u64>,
+    name: Option<String>,
+) -> PyResult<Told<'py>> {
+    let header = Header::parse(bytes)
+        .and_then(|header| {
+            check_length(&header, most, &Source::bytes(bytes), None)?;
+            Ok(header)
+        })
+        .map_err(|error| to_py(of_file(error, name)))?;
     let dtype = match header.has_objects() {
         true => None,
         false => Some(dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?),

@@ -9,7 +9,7 @@ use shmarray::npy::{Header, Member, Npz, Source};
 use shmarray::{Array, Options};
 
 use super::input::{FileMemory, Input};
-use super::npy::placed;
+use super::npy::{check_length, check_not_empty, placed};
 use super::room::{Room, make_readonly};
 use crate::error::to_py;
 use crate::first_use::FirstUse;
@@ -70,24 +70,31 @@ impl Archive {
     /// Opens a path, an object with a buffer, or an open file by a descriptor of its own. Raises
     /// TypeError for anything else.
     ///
-    /// `how` is "shared", "private", "view" or "copy-on-write"; `align`; `verify`.
+    /// `how` is "shared", "private", "view" or "copy-on-write"; `align`; `verify`. `place` is the
+    /// descriptor of an open file, and the name for errors.
     #[new]
-    #[pyo3(signature = (source, max_bytes, how, fd))]
+    #[pyo3(signature = (source, max_bytes, how, place))]
     fn open(
         source: &Bound<'_, PyAny>,
         max_bytes: Option<u64>,
         how: (String, bool, bool),
-        fd: Option<i32>,
+        place: (Option<i32>, Option<String>),
     ) -> PyResult<Self> {
         let py = source.py();
+        let (fd, name) = place;
         let (source, object) = match fd {
-            Some(fd) => (opened(fd, source)?, None),
+            Some(fd) => (opened(fd)?, None),
             None => {
                 let mut input = Input::of(source, 0)?
                     .ok_or_else(|| PyTypeError::new_err("neither a path nor bytes"))?;
+                check_not_empty(&input)?;
                 let object = input.memory_of(source)?.map(Bound::unbind);
                 (input.source, object)
             }
+        };
+        let source = match name {
+            Some(name) => source.named(name),
+            None => source,
         };
         let npz = py.detach(|| Npz::open(source)).map_err(to_py)?;
         let npz = match max_bytes {
@@ -104,9 +111,15 @@ impl Archive {
         (0..self.npz.len()).map(|index| self.npz.name(index)).collect()
     }
 
-    /// Returns a member.
-    fn load<'py>(&self, py: Python<'py>, index: usize) -> PyResult<Loaded<'py>> {
-        let member = py.detach(|| self.npz.member(index)).map_err(to_py)?;
+    /// Returns the archive's file by a new descriptor, which the caller closes; None for memory.
+    fn descriptor(&self) -> PyResult<Option<i32>> {
+        Ok(self.npz.source().try_clone_file().map_err(to_py)?.map(number_of))
+    }
+
+    /// Returns a member. A header of more than `most` bytes is a ValueError.
+    fn load<'py>(&self, py: Python<'py>, index: usize, most: Option<u64>) -> PyResult<Loaded<'py>> {
+        let open = || self.npz.member(index).and_then(|member| self.within(member, most));
+        let member = py.detach(open).map_err(to_py)?;
         match member.header() {
             None => self.bytes_of(py, &member).map(Some),
             Some(header) if header.has_objects() => Ok(None),
@@ -132,10 +145,11 @@ impl Archive {
         py: Python<'py>,
         members: Vec<usize>,
         threads: usize,
+        most: Option<u64>,
     ) -> PyResult<Vec<Loaded<'py>>> {
         match self.how.form {
-            Form::Shared => self.load_all_shared(py, &members, threads),
-            _ => self.load_all_private(py, &members, threads),
+            Form::Shared => self.load_all_shared(py, &members, threads, most),
+            _ => self.load_all_private(py, &members, threads, most),
         }
     }
 
@@ -147,16 +161,28 @@ impl Archive {
 }
 
 impl Archive {
+    /// Returns the member, unless its header is longer than that.
+    fn within<'m>(&self, member: Member<'m>, most: Option<u64>) -> shmarray::Result<Member<'m>> {
+        if let Some(header) = member.header() {
+            check_length(header, most, self.npz.source(), Some(member.name()))?;
+        }
+        Ok(member)
+    }
+
     fn load_all_shared<'py>(
         &self,
         py: Python<'py>,
         members: &[usize],
         threads: usize,
+        most: Option<u64>,
     ) -> PyResult<Vec<Loaded<'py>>> {
-        let load = |member: Member<'_>| match member.header() {
-            Some(header) if header.has_objects() => Ok(Found::Objects),
-            Some(_) => member.load(&Options::new()).map(Found::Array),
-            None => member.read().map(Found::Bytes),
+        let load = |member: Member<'_>| {
+            let member = self.within(member, most)?;
+            match member.header() {
+                Some(header) if header.has_objects() => Ok(Found::Objects),
+                Some(_) => member.load(&Options::new()).map(Found::Array),
+                None => member.read().map(Found::Bytes),
+            }
         };
         let loaded = py.detach(|| self.npz.each(members, threads, load)).map_err(to_py)?;
         loaded.into_iter().map(|found| found.into_python(py)).collect()
@@ -167,9 +193,11 @@ impl Archive {
         py: Python<'py>,
         members: &[usize],
         threads: usize,
+        most: Option<u64>,
     ) -> PyResult<Vec<Loaded<'py>>> {
+        let open = |member| self.within(member, most);
         // One thread: to open a member is less than the start of a thread.
-        let opened = py.detach(|| self.npz.each(members, 1, Ok)).map_err(to_py)?;
+        let opened = py.detach(|| self.npz.each(members, 1, open)).map_err(to_py)?;
         let (mut loaded, mut copied, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
         for (at, member) in opened.into_iter().enumerate() {
             let found = match member.header() {
@@ -283,7 +311,7 @@ fn header_of<'m>(member: &'m Member<'_>) -> PyResult<&'m Header> {
 /// Returns a source of a file that Python has open, by a descriptor of its own.
 #[cfg(unix)]
 #[allow(unsafe_code)] // a number becomes a descriptor
-fn opened(fd: i32, name: &Bound<'_, PyAny>) -> PyResult<Source<'static>> {
+fn opened(fd: i32) -> PyResult<Source<'static>> {
     use std::os::fd::BorrowedFd;
     if fd < 0 {
         return Err(crate::error::value_error("the file is not open"));
@@ -292,10 +320,20 @@ fn opened(fd: i32, name: &Bound<'_, PyAny>) -> PyResult<Source<'static>> {
     // object told it, the caller keeps that object, and `try_clone_to_owned` fails if it is closed.
     let borrowed = unsafe { BorrowedFd::borrow_raw(fd) };
     let file = File::from(borrowed.try_clone_to_owned()?);
-    Source::opened(file, name.to_string()).map_err(to_py)
+    Source::opened(file, "").map_err(to_py)
 }
 
 #[cfg(not(unix))]
-fn opened(_fd: i32, _name: &Bound<'_, PyAny>) -> PyResult<Source<'static>> {
+fn opened(_fd: i32) -> PyResult<Source<'static>> {
     Err(crate::error::value_error("open files are read by their bytes on this system"))
+}
+
+#[cfg(unix)]
+fn number_of(file: File) -> i32 {
+    std::os::fd::IntoRawFd::into_raw_fd(file)
+}
+
+#[cfg(not(unix))]
+fn number_of(_file: File) -> i32 {
+    -1
 }

@@ -1,133 +1,163 @@
 """Loading and saving one array: NPY files."""
 
 import io
+import math
 import os
 import sys
 import warnings
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, Union
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union
 
 import numpy as np
 from numpy.lib import format as numpy_format
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ._streams import Chained, Reader, read_array
+from ._loading import (
+    NO_OBJECTS,
+    header_limit,
+    is_path,
+    name_file,
+    pickle_options,
+    read_only,
+    unpickle,
+)
+from ._streams import Chained, Reader, read_array, read_header
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
 Source: TypeAlias = Union[str, "os.PathLike[str]", "Buffer", Reader]
 """What a file is read from."""
-NO_OBJECTS = "Object arrays cannot be loaded when allow_pickle=False"
 
 
 def load_npy(
     source: Source,
-    *,
-    shared: bool = True,
     mmap_mode: Literal["r", "r+", "c"] | None = None,
-    align: bool = False,
     allow_pickle: bool = False,
+    fix_imports: bool = True,
+    encoding: Literal["ASCII", "latin1", "bytes"] = "ASCII",
+    *,
+    max_header_size: int | None = None,
+    shared: bool = True,
+    readonly: bool = False,
+    align: bool = False,
 ) -> NDArray[Any]:
     """Returns the array of an NPY file, as ``numpy.load`` does, but in shared memory.
+
+    There, unlike with ``numpy.load``, a forked worker's work in place changes its parent's array:
+    ``readonly=True`` forbids it, and ``shared=False`` gives each process its own.
 
     Parameters
     ----------
     source : path, bytes-like, or file
-        A path; the bytes of a file, in any object with a buffer (``bytes``, ``bytearray``,
-        ``memoryview``, ``mmap``); or an object with ``read``, which is left behind the array, so
-        that the next call returns the next array.
-    shared : bool, default True
-        True: the array is in shared memory; the elements are read or copied once, straight to
-        where they belong. False: it is private; of bytes it is a read-only view, which keeps them
-        alive.
+        A path; the bytes of a file, in any object with a buffer; or an object with ``read``, such
+        as an ``mmap``, from where it stands: it is left behind the array.
     mmap_mode : {"r", "r+", "c"}, optional
         Only for a path: the file is mapped by ``numpy.memmap``, read-only, so that stores go to the
-        file, or copy on write.
-    align : bool, default False
-        Whether a view that is not aligned (``flags.aligned``) is copied.
+        file, or copy on write. Such a file must not be saved over in place, as ``numpy.save`` does:
+        the array changes, and if the file becomes shorter, an access to the lost pages is SIGBUS.
+        ``save_npy`` replaces the file, which harms nobody.
     allow_pickle : bool, default False
         Whether an array of Python objects is unpickled, by NumPy and into private memory.
         Unpickling a file that others wrote can run their code.
+    fix_imports, encoding
+        How objects that Python 2 pickled are unpickled, as ``numpy.load`` takes them.
+    max_header_size : int, optional
+        The most bytes of a header's text, if ``allow_pickle`` is False. If left out, as many as
+        core reads: NumPy's 10,000 protect a parser that is not used here.
+    shared : bool, default True
+        True: the array is in shared memory; the elements are read or copied once, straight to
+        where they belong. False: it is private; of bytes, or of an ``mmap``, it is a read-only
+        view, which keeps them.
+    readonly : bool, default False
+        Whether the array cannot be written to. In shared memory its pages cannot.
+    align : bool, default False
+        Whether a view that is not aligned (``flags.aligned``) is copied.
 
-    In shared memory a forked worker's stores in place are seen by its parent, unlike those into an
-    array of ``numpy.load``.
-
-    A mapped file must not be saved over in place, as ``numpy.save`` does: the array changes, and if
-    the file becomes shorter, an access to the lost pages ends this process (SIGBUS). ``save_npy``
-    replaces the file where it can, which harms nobody.
-
-    Raises ValueError for a file that is broken or has Python objects, and says which field is at
-    fault; FileNotFoundError; MemoryError if shared memory is full; EOFError if an object with
-    ``read`` has no bytes left.
+    Raises ValueError for a file that is broken or has Python objects, and says which file and field
+    are at fault; FileNotFoundError; MemoryError if shared memory is full; EOFError at its end.
 
     >>> save_npy("image.npy", np.arange(6, dtype="u1").reshape(2, 3))
     >>> int(load_npy("image.npy")[1, 2])
     5
-    >>> with open("image.npy", "rb") as file:
-    ...     data = file.read()
-    >>> load_npy(data, shared=False).base is data
-    True
     """
+    options = pickle_options(fix_imports, encoding)
+    most = header_limit(allow_pickle, max_header_size)
+    try:
+        array = _loaded(source, shared, mmap_mode, most, options if allow_pickle else None)
+        array = _aligned(array, mmap_mode) if align else array
+    except Exception as error:
+        name_file(error, source)
+        raise
+    return read_only(array) if readonly else array
+
+
+def _loaded(
+    source: Any,
+    shared: bool,
+    mmap_mode: Literal["r", "r+", "c"] | None,
+    max_header_size: int | None,
+    pickled: dict[str, Any] | None,
+) -> NDArray[Any]:
+    """Returns the array. Python objects are refused unless ``pickled`` says how they are read."""
     if mmap_mode is not None:
-        return _map(source, mmap_mode)
-    found = _core.load_npy(source, shared, 0)
-    if found is None:
-        return _load_stream(source, shared, allow_pickle)
-    array, _ = found
-    if array is None:
-        return _load_objects(source, allow_pickle)
-    if align and not array.flags.aligned:
-        array = array.copy(order="K")
-        array.flags.writeable = False
-    return array
+        return _map(source, mmap_mode, max_header_size)
+    if hasattr(source, "read"):
+        found = read_array(source, shared=shared, max_header_size=max_header_size)
+        if isinstance(found, np.ndarray):
+            return found
+        if pickled is None:
+            raise ValueError(NO_OBJECTS)
+        return unpickle(Chained(found, source), pickled)
+    of_memory = _core.load_npy(source, shared, 0, max_header_size)
+    if of_memory is None:
+        raise TypeError(
+            f"expected a path, the bytes of a file, or an object with read(), "
+            f"not {type(source).__name__}"
+        )
+    array = of_memory[0]
+    return _load_objects(source, pickled) if array is None else array
 
 
-def _map(source: Any, mmap_mode: Literal["r", "r+", "c"]) -> NDArray[Any]:
+def _map(
+    source: Any, mmap_mode: Literal["r", "r+", "c"], max_header_size: int | None
+) -> NDArray[Any]:
     if not is_path(source):
         raise ValueError("mmap_mode is for a path")
     if mmap_mode not in ("r", "r+", "c"):
-        raise ValueError(f"mmap_mode must be 'r', 'r+' or 'c', not {mmap_mode!r}")
-    return numpy_format.open_memmap(source, mode=mmap_mode)
+        raise ValueError(f"mmap_mode must be 'r', 'r+' or 'c' for a file, not {mmap_mode!r}")
+    with open(source, "rb") as file:
+        header, dtype, shape, order = read_header(file, max_header_size)
+        if dtype is None:
+            raise ValueError("Array can't be memory-mapped: Python objects in dtype.")
+        needed = dtype.itemsize * math.prod(shape)
+        found = os.fstat(file.fileno()).st_size - len(header)
+        if found < needed:  # numpy.memmap would make it longer for "r+"
+            raise ValueError(f"data: the elements take {needed} bytes, and the file has {found}")
+    return np.memmap(source, dtype, mmap_mode, len(header), shape, order)
 
 
-def is_path(source: Any) -> TypeGuard["str | os.PathLike[str]"]:
-    """Returns whether it is a path, and not the contents of a file."""
-    return isinstance(source, (str, os.PathLike))
-
-
-def _load_stream(file: Any, shared: bool, allow_pickle: bool) -> NDArray[Any]:
-    if not hasattr(file, "read"):
-        raise TypeError(
-            f"expected a path, the bytes of a file, or an object with read(), "
-            f"not {type(file).__name__}"
-        )
-    found = read_array(file, shared=shared)
-    if isinstance(found, np.ndarray):
-        return found
-    if not allow_pickle:
+def _load_objects(source: Any, pickled: dict[str, Any] | None) -> NDArray[Any]:
+    if pickled is None:
         raise ValueError(NO_OBJECTS)
-    return unpickle(Chained(found, file))
-
-
-def _load_objects(source: Any, allow_pickle: bool) -> NDArray[Any]:
-    if not allow_pickle:
-        raise ValueError(f"{os.fspath(source)}: {NO_OBJECTS}" if is_path(source) else NO_OBJECTS)
     if is_path(source):
         with open(source, "rb") as file:
-            return unpickle(file)
-    return unpickle(io.BytesIO(source))
+            return unpickle(file, pickled)
+    return unpickle(io.BytesIO(source), pickled)
 
 
-def unpickle(file: Any) -> NDArray[Any]:
-    """Returns an array of Python objects from a file, which NumPy reads."""
-    array: NDArray[Any] = numpy_format.read_array(file, allow_pickle=True)
-    return array
+def _aligned(array: NDArray[Any], mmap_mode: str | None) -> NDArray[Any]:
+    """Returns the array, or a copy that is aligned and can be written to as it could."""
+    if array.flags.aligned:
+        return array
+    if mmap_mode == "r+":
+        raise ValueError("align would copy the array, and stores would not reach the file")
+    copy = np.array(array, order="K")
+    copy.flags.writeable = array.flags.writeable
+    return copy
 
 
-def save_npy(
-    file: str | os.PathLike[str] | Any, array: ArrayLike, *, allow_pickle: bool = True
-) -> None:
+def save_npy(file: str | os.PathLike[str] | Any, arr: ArrayLike, allow_pickle: bool = True) -> None:
     """Saves an array to an NPY file, with the bytes that ``numpy.save`` writes.
 
     Other threads of Python run meanwhile. A file appears under its path when it is complete: a
@@ -144,20 +174,20 @@ def save_npy(
     ----------
     file : path, or object with ``write``
         ``.npy`` is added to a path that does not end so.
-    array : anything that ``numpy.asanyarray`` takes
+    arr : anything that ``numpy.asanyarray`` takes
         Of any strides, in private or in shared memory.
     allow_pickle : bool, default True
         Whether an array of Python objects is pickled. Otherwise it is a ValueError.
 
     Raises FileNotFoundError for a folder that does not exist, PermissionError, OSError when the
     disk is full, ValueError for Python objects without ``allow_pickle``, NotImplementedError for a
-    masked array, whose mask a file cannot hold.
+    masked array with something masked, since a file cannot hold the mask.
 
     >>> save_npy("grid", np.eye(3))
     >>> float(load_npy("grid.npy")[2, 2])
     1.0
     """
-    plain = plain_array(array)
+    plain = plain_array(arr)
     target = with_suffix(file, ".npy")
     if not is_core_s(plain, allow_pickle):
         data = numpy_bytes(plain, allow_pickle)
@@ -174,7 +204,7 @@ def plain_array(array: ArrayLike) -> NDArray[Any]:
     found = np.asanyarray(array)
     # NumPy imports this module at its first use. Without it there is no masked array.
     masked: Any = getattr(sys.modules.get("numpy.ma"), "MaskedArray", ())
-    if isinstance(found, masked):
+    if isinstance(found, masked) and np.ma.flatten_mask(np.ma.getmaskarray(found)).any():
         raise NotImplementedError(
             "a file cannot hold the mask of a masked array: save .filled(), or .data and .mask"
         )

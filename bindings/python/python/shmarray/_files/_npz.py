@@ -5,45 +5,67 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from mmap import mmap
-from typing import Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
+import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
-from ._npy import (
+from ._loading import (
     NO_OBJECTS,
-    Source,
-    is_core_s,
+    header_limit,
     is_path,
-    numpy_bytes,
-    plain_array,
+    name_file,
+    name_of,
+    pickle_options,
+    read_only,
     unpickle,
-    warn_of_version,
-    with_suffix,
 )
+from ._npy import Source, is_core_s, numpy_bytes, plain_array, warn_of_version, with_suffix
 
 Member = NDArray[Any] | bytes
 _NAMES_SHOWN = 5
 
+if TYPE_CHECKING:
+    # NumPy's stub says that each member is an array, and that no attribute is a property.
+    _NumpysNpzFile = Mapping[str, Member]
+else:
+    from numpy.lib.npyio import NpzFile as _NumpysNpzFile  # import numpy has imported it
 
-class NpzFile(Mapping[str, Member]):
-    """The arrays of an NPZ file by their names, as ``numpy.lib.npyio.NpzFile`` has them.
+
+class NpzFile(_NumpysNpzFile):
+    """The arrays of an NPZ file by their names: a ``numpy.lib.npyio.NpzFile`` that core reads.
 
     ``load_npz`` returns it. A member is loaded when it is asked for, each time anew. One that is no
     NPY file is its bytes. ``files`` has the names without ``.npy``; names with it are found, too.
     ``f.name`` is ``npz["name"]``.
 
     Closing it, which is what ``with`` does, closes the file. The arrays stay.
+
+    >>> save_npz("sample.npz", image=np.ones((2, 3)), label=np.arange(2))
+    >>> sample = load_npz("sample.npz")
+    >>> sample.files, sample["image"].shape, sample.f.label
+    (['image', 'label'], (2, 3), array([0, 1]))
+    >>> sorted(sample.load(threads=2))
+    ['image', 'label']
     """
 
     files: list[str]
     """The names of the members without ``.npy``, in the order of the archive."""
-    fid: Any = None
-    """For programs that know NumPy's class: no file of Python's is open."""
+    allow_pickle: bool
+    """Whether members of Python objects are unpickled."""
+    pickle_kwargs: dict[str, Any]
+    """How they are."""
+    max_header_size: int | None
+    """The most bytes of the text of a member's header, if ``allow_pickle`` is False."""
+    _archive: Any = None
+    _zip: Any = None
+    _fid: Any = None
 
-    def __init__(self, archive: Any, name: str, allow_pickle: bool):
-        self._archive: Any = archive
-        self._name, self._allow_pickle = name, allow_pickle
+    def __init__(self, archive: Any, source: Any, name: str, is_readonly: bool) -> None:
+        # NumPy's own would read the directory a second time, by zipfile.
+        self._archive, self._source, self._name = archive, source, name
+        self._is_readonly = is_readonly
         names = archive.names()
         self._indices = {name: index for index, name in enumerate(names)}
         self.files = [name.removesuffix(".npy") for name in names]
@@ -52,6 +74,33 @@ class NpzFile(Mapping[str, Member]):
     def f(self) -> "_Attributes":
         """The members as attributes."""
         return _Attributes(self)
+
+    @property
+    def zip(self) -> Any:
+        """A ``zipfile.ZipFile`` of the archive, made when it is first asked for; None when closed.
+
+        Of a file that the program has open it moves the position.
+        """
+        if self._zip is None and self._archive is not None:
+            from zipfile import ZipFile
+
+            self._zip = ZipFile(self._file())
+        return self._zip
+
+    @property
+    def fid(self) -> Any:
+        """The file of a path, opened when it is first asked for; else None."""
+        return self._file() if is_path(self._source) and self._archive is not None else None
+
+    def _file(self) -> Any:
+        """Returns the archive as a file of Python's, which ``close`` closes."""
+        if self._fid is None:
+            fd = self._archive.descriptor()
+            if fd is None:
+                self._fid = io.BytesIO(self._source)
+            else:
+                self._fid = open(self._name, "rb", opener=lambda *_: fd)  # noqa: SIM115
+        return self._fid
 
     def load(
         self, names: Iterable[str] | None = None, *, threads: int | None = None
@@ -67,16 +116,27 @@ class NpzFile(Mapping[str, Member]):
 
         Raises as ``load_npz`` and KeyError.
         """
-        wanted = self.files if names is None else list(names)
+        wanted, count = self.files if names is None else list(names), _thread_count(threads)
         indices = [self._index(name) for name in wanted]
-        loaded = self._opened().load_all(indices, _thread_count(threads))
-        members = zip(indices, loaded, strict=True)
-        found = [self._or_objects(index, member) for index, member in members]
+        try:
+            loaded = self._opened().load_all(indices, count, self._most())
+            members = zip(indices, loaded, strict=True)
+            found = [self._finished(index, member) for index, member in members]
+        except Exception as error:
+            name_file(error, self._source)
+            raise
         return dict(zip(wanted, found, strict=True))
 
     def close(self) -> None:
         """Closes the file. The arrays stay."""
-        self._archive = None
+        opened = (self._zip, self._fid)
+        self._archive = self._source = self._zip = self._fid = None
+        for file in opened:
+            if file is not None:
+                file.close()
+
+    def __del__(self) -> None:
+        self.close()
 
     def __enter__(self) -> "NpzFile":
         return self
@@ -86,7 +146,11 @@ class NpzFile(Mapping[str, Member]):
 
     def __getitem__(self, name: str) -> Member:
         index = self._index(name)
-        return self._or_objects(index, self._opened().load(index))
+        try:
+            return self._finished(index, self._opened().load(index, self._most()))
+        except Exception as error:
+            name_file(error, self._source)
+            raise
 
     def __contains__(self, name: object) -> bool:
         return name in self._indices or f"{name}.npy" in self._indices
@@ -115,14 +179,26 @@ class NpzFile(Mapping[str, Member]):
             raise KeyError(f"{name} is not a file in the archive")
         return index
 
-    def _or_objects(self, index: int, member: Member | None) -> Member:
-        """Returns the member, or unpickles it if it has Python objects."""
-        if member is not None:
-            return member
-        if not self._allow_pickle:
-            name = self._archive.names()[index]
+    def _most(self) -> int | None:
+        return header_limit(self.allow_pickle, self.max_header_size)
+
+    def _finished(self, index: int, member: Member | None) -> Member:
+        """Returns the member as the program wants it. One of Python objects is unpickled now."""
+        if member is None:
+            member = self._objects(index)
+        if self._is_readonly and not isinstance(member, bytes):
+            return read_only(member)
+        return member
+
+    def _objects(self, index: int) -> NDArray[Any]:
+        name = self._opened().names()[index]
+        if not self.allow_pickle:
             raise ValueError(f"{self._name}: member {name!r}: {NO_OBJECTS}")
-        return unpickle(io.BytesIO(self._opened().read(index)))
+        try:
+            return unpickle(io.BytesIO(self._opened().read(index)), self.pickle_kwargs)
+        except Exception as error:
+            error.add_note(f"while member {name!r} of {self._name} was loaded")
+            raise
 
 
 class _Attributes:
@@ -147,40 +223,43 @@ class _Attributes:
 
 def load_npz(
     source: Source,
-    *,
-    shared: bool = True,
-    mmap_mode: Literal["r", "c"] | None = None,
-    align: bool = False,
+    mmap_mode: Literal["r", "r+", "w+", "c"] | None = None,
     allow_pickle: bool = False,
+    fix_imports: bool = True,
+    encoding: Literal["ASCII", "latin1", "bytes"] = "ASCII",
+    *,
+    max_header_size: int | None = None,
+    shared: bool = True,
+    readonly: bool = False,
+    align: bool = False,
     verify: bool = False,
     max_bytes: int | None = None,
 ) -> NpzFile:
     """Opens an NPZ file, as ``numpy.load`` does, and returns its arrays by their names.
 
-    Its directory is read and checked now, and each member when it is asked for. Other threads of
-    Python run meanwhile.
+    Its directory is read and checked now, and each member when it is asked for. In shared memory a
+    forked worker's work in place changes its parent's array; ``readonly=True`` forbids it.
 
     Parameters
     ----------
     source : path, bytes-like, or file
         As for ``load_npy``. An object with ``read`` must be a whole file; one that the system has
         open is read by a descriptor of its own.
+    mmap_mode : {"r", "r+", "w+", "c"}, optional
+        "r", "c" of a path or an open file: stored members are views of it, mapped read-only or copy
+        on write, with the danger that ``load_npy`` tells. Else it is ignored, as by NumPy.
+    allow_pickle, fix_imports, encoding, max_header_size
+        As for ``load_npy``. Without ``allow_pickle`` asking for Python objects is a ValueError.
     shared : bool, default True
         True: arrays are new, in shared memory, and can be written to. False: of a file they are
         new, too, and private; of bytes they are read-only, and views if they are stored.
-    mmap_mode : {"r", "c"}, optional
-        Only for a path or an open file: stored members are views of the mapped file, read-only or
-        copy on write. ``load_npy`` tells of the danger.
+    readonly : bool, default False
+        Whether arrays cannot be written to. In shared memory their pages cannot.
     align : bool, default False
-        Members lie at any offset in a file, so views are often not aligned (``flags.aligned``).
-        NumPy computes with them all the same; C code may not. True: those that are not are copied.
-        ``save_npz(…, align=64)`` makes files whose members are aligned.
-    allow_pickle : bool, default False
-        Whether members of Python objects are unpickled. Otherwise asking for one is a ValueError;
-        all others are loaded, and ``files`` lists them all.
+        Whether views that are not aligned (``flags.aligned``) are copied: in a file of NumPy's they
+        lie at any offset, in one of ``save_npz(…, align=64)`` all are aligned.
     verify : bool, default False
-        Whether the checksum (CRC) is compared for views, too. For members that are read, copied or
-        inflated it always is.
+        Whether the checksum (CRC) is compared for views, too. For all others it always is.
     max_bytes : int, optional
         The most bytes that the deflated members of one call may become, so that a small file cannot
         fill the memory. If left out, 1 GiB, or 100 times the size of the file if that is more.
@@ -188,29 +267,39 @@ def load_npz(
     Raises ValueError for a file that is broken, and says which member and which field is at fault;
     FileNotFoundError; MemoryError if shared memory is full.
 
-    >>> save_npz("sample.npz", image=np.ones((2, 3)), label=np.arange(2))
-    >>> with load_npz("sample.npz") as sample:
-    ...     print(sample.files, sample["image"].shape, sample.f.label)
-    ['image', 'label'] (2, 3) [0 1]
-    >>> sorted(load_npz("sample.npz").load(threads=2))
-    ['image', 'label']
+    >>> save_npz("sample.npz", image=np.ones((2, 3)))
+    >>> load_npz("sample.npz")["image"].shape
+    (2, 3)
     """
+    pickle_kwargs = pickle_options(fix_imports, encoding)
+    try:
+        npz = _npz_file(source, (shared, mmap_mode, align, verify, readonly), max_bytes)
+    except Exception as error:
+        name_file(error, source)
+        raise
+    npz.allow_pickle, npz.max_header_size = allow_pickle, max_header_size
+    npz.pickle_kwargs = pickle_kwargs
+    return npz
+
+
+def _npz_file(
+    source: Any, how: tuple[bool, str | None, bool, bool, bool], max_bytes: int | None
+) -> NpzFile:
+    shared, mmap_mode, align, verify, readonly = how
     data, name, fd = _opened(source)
     is_file = fd is not None or is_path(source)
     form = _form(shared, mmap_mode, is_file, is_view=data is source and not is_file)
-    archive = _core.Archive(data, max_bytes, (form, align, verify), fd)
-    return NpzFile(archive, name, allow_pickle)
+    named = None if is_path(source) else name_of(source)
+    archive = _core.Archive(data, max_bytes, (form, align, verify), (fd, named))
+    return NpzFile(archive, source if is_file else data, name, readonly)
 
 
 def _form(shared: bool, mmap_mode: str | None, is_file: bool, is_view: bool) -> str:
     """Returns core's word for what becomes of members."""
-    if mmap_mode is not None:
-        forms = {"r": "view", "c": "copy-on-write"}
-        if mmap_mode not in forms:
-            raise ValueError(f"mmap_mode must be 'r' or 'c' for an NPZ file, not {mmap_mode!r}")
-        if not is_file:
-            raise ValueError("mmap_mode is for a path or an open file")
-        return forms[mmap_mode]
+    if mmap_mode not in (None, "r", "r+", "w+", "c"):
+        raise ValueError(f"mmap_mode must be 'r', 'r+', 'w+' or 'c', not {mmap_mode!r}")
+    if is_file and mmap_mode in ("r", "c"):
+        return "view" if mmap_mode == "r" else "copy-on-write"
     if shared:
         return "shared"
     return "view" if is_view else "private"
@@ -313,6 +402,8 @@ def save_npz(
     >>> load_npz("pair.npz").files
     ['x', 'y']
     """
+    if not isinstance(allow_pickle, (int, np.bool_)):
+        raise TypeError("'allow_pickle' is an option: give an array of that name in a mapping")
     arrays, named, options = _without_options(arrays, named)
     members = []
     for name, array in _with_names(arrays, named).items():
@@ -323,7 +414,7 @@ def save_npz(
     align = options.get("align") or 0
     if not 0 <= align < _TOO_MUCH:
         raise ValueError(f"invalid align: {align}")
-    chosen = (options.get("compressed", False), _thread_count(options.get("threads")), align)
+    chosen = (_flag(options.get("compressed", False)), _thread_count(options.get("threads")), align)
     warn_of_version(_core.save_npz(target, members, chosen))
 
 
@@ -347,9 +438,15 @@ def _without_options(
     )
 
 
+def _flag(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"'compressed' must be True or False, not {value!r}")
+    return bool(value)
+
+
 def _may_be_option(value: Any) -> bool:
     """Returns whether the value of a keyword is no array, so that an option may be meant."""
-    return value is None or isinstance(value, (bool, int))
+    return value is None or isinstance(value, (int, np.bool_, np.integer))
 
 
 def _with_names(arrays: tuple[Any, ...], named: dict[str, Any]) -> dict[str, Any]:

@@ -1,12 +1,14 @@
 """Objects with ``read``, as ``numpy.load`` takes them."""
 
 import io
+from mmap import mmap
 from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _core
+from ._loading import name_of
 
 _START_BYTES = 12
 """The bytes of an NPY file that tell how long its header is."""
@@ -20,24 +22,16 @@ class Reader(Protocol):
     def read(self, size: int, /) -> bytes: ...
 
 
-def read_array(file: Any, *, shared: bool) -> NDArray[Any] | bytes:
+def read_array(file: Any, *, shared: bool, max_header_size: int | None) -> NDArray[Any] | bytes:
     """Returns the next array of a file, which is left behind it. If that has Python objects, it
     returns the header.
     """
     if type(file) is io.BytesIO:
-        return _read_bytes_io(file, shared=shared)
-    start = _read(file, _START_BYTES)
-    if not start:
-        raise EOFError("No data left in file")
-    # Version 1.0 has two bytes less before the text.
-    size = _core.npy_header_size(start)
-    header = start + _read(file, size - len(start))
-    if len(header) < size:
-        raise ValueError(
-            f"EOF: reading array header, expected {size} bytes got {len(header)}: "
-            f"invalid file: header: it is cut off"
-        )
-    dtype, shape, order = _core.npy_header(header)
+        # The same bytes, not a copy, until somebody writes.
+        return _read_memory(file, file.getvalue(), shared, max_header_size)
+    if isinstance(file, mmap):
+        return _read_memory(file, file, shared, max_header_size)
+    header, dtype, shape, order = read_header(file, max_header_size)
     if dtype is None:
         return header
     array = (
@@ -50,17 +44,41 @@ def read_array(file: Any, *, shared: bool) -> NDArray[Any] | bytes:
     return array
 
 
-def _read_bytes_io(file: io.BytesIO, *, shared: bool) -> NDArray[Any] | bytes:
-    data, at = file.getvalue(), file.tell()  # the same bytes, not a copy, until somebody writes
+Header = tuple[bytes, np.dtype[Any] | None, tuple[int, ...], Literal["C", "F"]]
+"""Its bytes, the dtype or None for Python objects, the shape, and the order."""
+
+
+def read_header(file: Any, max_header_size: int | None) -> Header:
+    """Reads the header of a file's next array."""
+    start = _read(file, _START_BYTES)
+    if not start:
+        raise EOFError("No data left in file")
+    name = name_of(file)
+    # Version 1.0 has two bytes less before the text.
+    size = _core.npy_header_size(start, name)
+    header = start + _read(file, size - len(start))
+    if len(header) < size:
+        raise ValueError(
+            f"EOF: reading array header, expected {size} bytes got {len(header)}: "
+            f"invalid file: header: it is cut off"
+        )
+    return header, *_core.npy_header(header, max_header_size, name)
+
+
+def _read_memory(
+    file: io.BytesIO | mmap, data: bytes | mmap, shared: bool, max_header_size: int | None
+) -> NDArray[Any] | bytes:
+    """Returns the next array of a file that is in memory: of a map, unless shared, it is a view."""
+    at = file.tell()
     if at >= len(data):
         raise EOFError("No data left in file")
-    found = _core.load_npy(data, shared, at)
-    assert found is not None, "bytes have a buffer"
+    found = _core.load_npy(data, shared, at, max_header_size)
+    assert found is not None, "the data has a buffer"
     array, size = found
     file.seek(at + size)
     if array is None:
         return data[at : at + size]
-    if shared:
+    if shared or data is file:
         return array
     copy = _room(array.shape, array.dtype, "F" if array.flags.fnc else "C")
     if array.nbytes:
