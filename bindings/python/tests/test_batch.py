@@ -77,12 +77,31 @@ def test_columns_stay_the_same_elements():
 )
 def test_batches_come_in_order(paths, size, drop, parts, prefetch, shared):
     batches = shmarray.load_batch(paths, size, drop_last=drop, prefetch=prefetch, shared=shared)
-    assert iter(batches) is batches
     assert len(batches) == len(parts)
-    found = list(batches)
-    assert [numbers(batch) for batch in found] == parts
-    assert all(shmarray.is_shared(batch) is shared for batch in found)
-    assert next(batches, "the end") == "the end"
+    for _epoch in range(3):
+        found = list(batches)
+        assert [numbers(batch) for batch in found] == parts
+        assert all(shmarray.is_shared(batch) is shared for batch in found)
+        assert next(batches, "the end") == "the end"
+
+
+def test_each_iteration_is_an_epoch_of_its_own(paths):
+    batches = shmarray.load_batch(paths, 3)
+    assert [
+        (numbers(one), numbers(other)) for one, other in zip(batches, batches, strict=True)
+    ] == [
+        ([0, 1, 2], [0, 1, 2]),
+        ([3, 4, 5], [3, 4, 5]),
+        ([6], [6]),
+    ]
+    for _batch in batches:
+        break
+    assert numbers(next(batches)) == [3, 4, 5]
+    assert [numbers(batch) for batch in batches] == [[0, 1, 2], [3, 4, 5], [6]]
+
+
+def test_batches_are_iterated_when_nobody_refers_to_them_any_more(paths):
+    assert [numbers(batch) for batch in shmarray.load_batch(paths, 4)] == [[0, 1, 2, 3], [4, 5, 6]]
 
 
 class Counted:
@@ -203,13 +222,144 @@ def test_an_error_names_the_file(paths, data, error, shared, files):
         assert numbers(next(batches)) == [2, 3]
         with pytest.raises(error, match=r"5\.npy"):
             next(batches)
+        assert numbers(next(batches)) == [6]
         assert next(batches, "the end") == "the end"
     wait_for_threads()
     assert files() == []
 
 
+@pytest.fixture(params=[(data, at) for data in BROKEN for at in (0, 3, 5)], ids=str)
+def bad(request, paths):
+    """The index and the exception of a file that cannot be loaded with the others."""
+    name, at = request.param
+    data, error = BROKEN[name]
+    paths[at].unlink()
+    if data is not None:
+        paths[at].write_bytes(data)
+    return at, error
+
+
+@SHARED
+def test_a_file_that_cannot_be_loaded_is_left_out(bad, paths, shared):
+    at, error = bad
+    rest = [number for number in range(COUNT) if number != at]
+    told = []
+    options = {"shared": shared, "on_error": lambda source, error: told.append((source, error))}
+    for collected in ({"shared": shared, "on_error": "skip"}, options):
+        assert numbers(shmarray.load_batch(paths, **collected)) == rest
+        batches = shmarray.load_batch(paths, 3, **collected)
+        parts = [
+            [number for number in part if number != at] for part in ([0, 1, 2], [3, 4, 5], [6])
+        ]
+        assert [numbers(batch) for batch in batches] == parts
+        assert [numbers(batch) for batch in batches] == parts
+    assert [source for source, _ in told] == [paths[at]] * 3
+    for _, exception in told:
+        assert isinstance(exception, error)
+        assert paths[at].name in str(exception)
+
+
+@SHARED
+def test_bytes_that_cannot_be_loaded_are_left_out(shared):
+    files, told = [npy(image(0)), b"text", bytearray(npy(image(2)))], []
+    batch = shmarray.load_batch(files, shared=shared, on_error=lambda *bad: told.append(bad))
+    assert numbers(batch) == [0, 2]
+    assert [source for source, _ in told] == [b"text"]
+
+
+def test_files_unlike_most_of_their_batch_are_left_out_wherever_they_stand(tmp_path):
+    shapes = [(3, 2), (2, 3), (2, 3), (4,)]
+    for number, shape in enumerate(shapes):
+        np.save(tmp_path / f"{number}.npy", np.full(shape, number, "<i4"))
+    told = []
+    paths = [tmp_path / f"{number}.npy" for number in range(4)]
+    batch = shmarray.load_batch(paths, on_error=lambda *bad: told.append(str(bad[1])))
+    assert numbers(batch) == [1, 2]
+    assert ["0.npy" in told[0], "3.npy" in told[1]] == [True, True]
+    assert all("(2, 3)" in text for text in told)
+
+
+def test_a_batch_without_a_file_that_can_be_loaded_is_left_out(paths, files):
+    for path in paths[2:4]:
+        path.unlink()
+    batches = shmarray.load_batch(paths, 2, on_error="skip")
+    assert [numbers(batch) for batch in batches] == [[0, 1], [4, 5], [6]]
+    with pytest.raises(ValueError, match="none of the files") as told:
+        shmarray.load_batch(paths[2:4], on_error="skip")
+    assert isinstance(told.value.__cause__, FileNotFoundError)
+    del batches
+    wait_for_threads()
+    assert files() == []
+
+
+def test_an_exception_of_on_error_is_raised_and_the_next_batch_follows(paths):
+    paths[0].unlink()
+
+    def fail(_source, _error):
+        raise ZeroDivisionError
+
+    batches = shmarray.load_batch(paths, 2, on_error=fail)
+    with pytest.raises(ZeroDivisionError):
+        next(batches)
+    assert numbers(next(batches)) == [2, 3]
+    batches.close()
+    wait_for_threads()
+
+
+def test_memory_that_is_full_and_what_is_no_file_are_not_skipped(paths, monkeypatch):
+    with pytest.raises(TypeError, match="int"):
+        shmarray.load_batch([paths[0], 5], on_error="skip")
+
+    def full(*_arguments):
+        raise MemoryError
+
+    monkeypatch.setattr(shmarray._core, "load_batch", full)
+    with pytest.raises(MemoryError):
+        shmarray.load_batch(paths, on_error="skip")
+
+
+def test_progress_counts_files_that_are_left_out_and_never_goes_back(paths):
+    paths[2].unlink()
+    for options in ({"threads": 1}, {"threads": 3}, {"batch_size": 2}):
+        told = []
+        found = shmarray.load_batch(
+            paths, on_error="skip", progress=lambda *at, told=told: told.append(at), **options
+        )
+        assert sum(len(numbers(batch)) for batch in found) == 6 if "batch_size" in options else True
+        assert told == sorted(told)
+        assert told[-1] == (7, 7)
+
+
+@SHARED
+def test_max_bytes_looks_at_the_first_file_that_can_be_loaded(paths, shared):
+    paths[0].unlink()
+    with pytest.raises(FileNotFoundError, match=r"0\.npy"):
+        shmarray.load_batch(paths, 2, max_bytes=100, shared=shared)
+    batches = shmarray.load_batch(paths, 2, max_bytes=100, on_error="skip", shared=shared)
+    assert [numbers(batch) for batch in batches] == [[1], [2, 3], [4, 5], [6]]
+    with pytest.raises(ValueError, match="48 bytes"):
+        shmarray.load_batch(paths, 2, max_bytes=47, on_error="skip")
+
+
+@SHARED
+def test_batches_that_are_wanted_read_only_are_so(paths, shared):
+    whole = shmarray.load_batch(paths, readonly=True, shared=shared)
+    assert numbers(whole) == list(range(COUNT))
+    for batch in (whole, *shmarray.load_batch(paths, 3, readonly=True, shared=shared)):
+        assert not batch.flags.writeable
+        assert shmarray.is_shared(batch) is shared
+
+
 def test_arguments_that_cannot_be_are_refused(paths):
-    for options in ({"batch_size": 0}, {"batch_size": 2, "prefetch": 0}, {"threads": 0}):
+    for options in (
+        {"batch_size": 0},
+        {"batch_size": 2, "prefetch": 0},
+        {"threads": 0},
+        {"prefetch": 2},
+        {"drop_last": True},
+        {"on_error": "ignore"},
+        {"batch_size": 2, "on_error": None},
+    ):
         name = list(options)[-1]
         with pytest.raises(ValueError, match=name):
             shmarray.load_batch(paths, **options)
@@ -228,7 +378,9 @@ def test_a_batch_size_that_is_no_number_of_files_is_a_type_error_and_nothing_els
 def test_closed_batches_are_at_their_end_and_leave_nothing(paths, files):
     with shmarray.load_batch(paths, 1, prefetch=5) as batches:
         first = next(batches)
-    assert list(batches) == []
+    assert next(batches, "the end") == "the end"
+    with pytest.raises(ValueError, match="closed"):
+        list(batches)
     wait_for_threads()
     assert numbers(first) == [0]
     assert len(files()) == 1
@@ -241,7 +393,9 @@ def test_batches_that_are_dropped_leave_nothing(paths, files):
 
 
 def check_rest(batches):
-    assert [numbers(batch) for batch in batches] == [[2, 3], [4, 5], [6]]
+    assert [numbers(next(batches)) for _ in range(3)] == [[2, 3], [4, 5], [6]]
+    assert next(batches, "the end") == "the end"
+    assert [numbers(batch) for batch in batches] == [[0, 1], [2, 3], [4, 5], [6]]
 
 
 @FORKS
