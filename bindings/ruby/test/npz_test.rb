@@ -31,6 +31,9 @@ class NpzTest < SharedMemoryTest
       assert_equal array("|u1"), Shmarray.load_npz(bytes: text)["x"]
     end
     assert_match(/align/, assert_raises(ArgumentError) { archive(align: 3) }.message)
+    [2.5, array, nil].each do |wrong|
+      assert_match(/align/, assert_raises(TypeError) { archive(align: wrong) }.message)
+    end
   end
 
   # The size of a member follows its data in a pipe, which cannot be written twice.

@@ -55,6 +55,10 @@ module Shmarray
                                "can be given in a Hash"
         end
 
+        unless align.is_a?(Integer)
+          raise TypeError, "invalid align: #{align.inspect} is not an Integer"
+        end
+
         path, io = path_or_io(target, nil, :write)
         members = members_of(arrays, named)
         options = [compressed, threads, align]
