@@ -92,27 +92,17 @@ class Ours(Functions):
     def of_format(self) -> dict[str, Any]:
         return {"read_array": self.read_array, "write_array": self.write_array}
 
-    def load(
-        self, file: Any, mmap_mode: str | None = None, allow_pickle: bool = False, **options: Any
-    ) -> Any:
-        options.pop("max_header_size", None)  # ours takes none: the outcome decides
-        if not allow_pickle:
-            options.clear()  # they are for unpickling
-        if options or mmap_mode not in (None, "r", "r+", "c"):
-            raise NotImplementedError(f"load takes neither {mmap_mode=} nor {options}")
+    def load(self, file: Any, mmap_mode: Any = None, *args: Any, **options: Any) -> Any:
+        if mmap_mode is not None and not _begins_as_archive(file):
+            return shmarray.load_npy(file, mmap_mode, *args, **options)
         load = shmarray.load_npz if _begins_as_archive(file) else self._load_npy
-        if mmap_mode is not None and load == self._load_npy:
-            return shmarray.load_npy(file, mmap_mode=mmap_mode)
-        shared = self._shared and mmap_mode is None
-        return load(file, shared=shared, allow_pickle=allow_pickle)
+        return load(file, mmap_mode, *args, shared=self._shared, **options)
 
     def read_array(
         self, file: Any, allow_pickle: bool = False, pickle_kwargs: Any = None, **options: Any
     ) -> Any:
-        options.pop("max_header_size", None)
-        if options or pickle_kwargs:
-            raise NotImplementedError(f"read_array takes no {options or pickle_kwargs}")
-        return self._load_npy(file, shared=self._shared, allow_pickle=allow_pickle)
+        options = {**options, **(pickle_kwargs or {}), "allow_pickle": allow_pickle}
+        return self._load_npy(file, shared=self._shared, **options)
 
     def save(self, file: Any, arr: Any, allow_pickle: bool = True) -> None:
         shmarray.save_npy(file, arr, allow_pickle=allow_pickle)
@@ -141,8 +131,8 @@ class Ours(Functions):
         else:
             npy.write_array(file, array, version, allow_pickle, pickle_kwargs)
 
-    def _load_npy(self, file: Any, shared: bool, allow_pickle: bool) -> Any:
-        array = shmarray.load_npy(file, shared=shared, allow_pickle=allow_pickle)
+    def _load_npy(self, file: Any, *args: Any, shared: bool, **options: Any) -> Any:
+        array = shmarray.load_npy(file, *args, shared=shared, **options)
         if array.size and array.itemsize and not array.dtype.hasobject:
             assert shmarray.is_shared(array) == shared
         return array

@@ -144,6 +144,13 @@ def test_an_archive_that_is_broken_is_named(opened, tmp_path):
             check_named(shmarray.load_npz, opened(path), str(path))
 
 
+def test_a_file_without_a_name_is_told_by_its_descriptor(tmp_path):
+    with open(os.open(tmp_path / "a.npz", os.O_CREAT | os.O_RDWR), "rb+") as file:
+        file.write(b"text")
+        with pytest.raises(ValueError, match=f"invalid file {file.name}: "):
+            shmarray.load_npz(file)
+
+
 def test_objects_that_cannot_be_unpickled_are_told_with_their_file(tmp_path):
     whole = npy(OBJECTS, allow_pickle=True)
     path = tmp_path / "broken.npy"

@@ -56,7 +56,8 @@ pub(super) fn check_length(
     source: &Source<'_>,
     member: Option<&str>,
 ) -> shmarray::Result<()> {
-    let (Some(most), bytes) = (most, text_bytes(header)) else { return Ok(()) };
+    let Some(most) = most else { return Ok(()) };
+    let bytes = text_bytes(header);
     if bytes <= most {
         return Ok(());
     }

@@ -81,8 +81,8 @@ def load_npy(
     >>> int(load_npy("image.npy")[1, 2])
     5
     """
-    options = pickle_options(fix_imports, encoding)
-    most = header_limit(allow_pickle, max_header_size)
+    options = pickle_options(fix_imports, encoding) if allow_pickle or encoding != "ASCII" else None
+    most = None if max_header_size is None else header_limit(allow_pickle, max_header_size)
     try:
         array = _loaded(source, shared, mmap_mode, most, options if allow_pickle else None)
         array = _aligned(array, mmap_mode) if align else array

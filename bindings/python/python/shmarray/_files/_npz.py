@@ -5,9 +5,10 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Mapping
 from mmap import mmap
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
+from numpy.lib import npyio  # import numpy has imported it
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _core
@@ -26,14 +27,9 @@ from ._npy import Source, is_core_s, numpy_bytes, plain_array, warn_of_version, 
 Member = NDArray[Any] | bytes
 _NAMES_SHOWN = 5
 
-if TYPE_CHECKING:
-    # NumPy's stub says that each member is an array, and that no attribute is a property.
-    _NumpysNpzFile = Mapping[str, Member]
-else:
-    from numpy.lib.npyio import NpzFile as _NumpysNpzFile  # import numpy has imported it
 
-
-class NpzFile(_NumpysNpzFile):
+@npyio.NpzFile.register  # isinstance says so, and nothing of NumPy's class opens the file again
+class NpzFile(Mapping[str, Member]):
     """The arrays of an NPZ file by their names: a ``numpy.lib.npyio.NpzFile`` that core reads.
 
     ``load_npz`` returns it. A member is loaded when it is asked for, each time anew. One that is no
@@ -63,7 +59,6 @@ class NpzFile(_NumpysNpzFile):
     _fid: Any = None
 
     def __init__(self, archive: Any, source: Any, name: str, is_readonly: bool) -> None:
-        # NumPy's own would read the directory a second time, by zipfile.
         self._archive, self._source, self._name = archive, source, name
         self._is_readonly = is_readonly
         names = archive.names()
@@ -147,10 +142,13 @@ class NpzFile(_NumpysNpzFile):
     def __getitem__(self, name: str) -> Member:
         index = self._index(name)
         try:
-            return self._finished(index, self._opened().load(index, self._most()))
+            member: Member | None = self._opened().load(index, self._most())
+            if member is None or self._is_readonly:
+                return self._finished(index, member)
         except Exception as error:
             name_file(error, self._source)
             raise
+        return member
 
     def __contains__(self, name: object) -> bool:
         return name in self._indices or f"{name}.npy" in self._indices
@@ -180,6 +178,9 @@ class NpzFile(_NumpysNpzFile):
         return index
 
     def _most(self) -> int | None:
+        """Returns core's limit on a header."""
+        if self.max_header_size is None:
+            return None
         return header_limit(self.allow_pickle, self.max_header_size)
 
     def _finished(self, index: int, member: Member | None) -> Member:
@@ -286,12 +287,11 @@ def _npz_file(
     source: Any, how: tuple[bool, str | None, bool, bool, bool], max_bytes: int | None
 ) -> NpzFile:
     shared, mmap_mode, align, verify, readonly = how
-    data, name, fd = _opened(source)
-    is_file = fd is not None or is_path(source)
+    data, name, place = _opened(source)
+    is_file = data is source and name is not None
     form = _form(shared, mmap_mode, is_file, is_view=data is source and not is_file)
-    named = None if is_path(source) else name_of(source)
-    archive = _core.Archive(data, max_bytes, (form, align, verify), (fd, named))
-    return NpzFile(archive, source if is_file else data, name, readonly)
+    archive = _core.Archive(data, max_bytes, (form, align, verify), place)
+    return NpzFile(archive, source if is_file else data, name or "object", readonly)
 
 
 def _form(shared: bool, mmap_mode: str | None, is_file: bool, is_view: bool) -> str:
@@ -305,15 +305,16 @@ def _form(shared: bool, mmap_mode: str | None, is_file: bool, is_view: bool) -> 
     return "view" if is_view else "private"
 
 
-def _opened(source: Any) -> tuple[Any, str, int | None]:
-    """Returns what core reads, its name, and the descriptor of a file that the system has open."""
-    if is_path(source):
-        return source, os.fspath(source), None
-    if hasattr(source, "read") and not isinstance(source, (bytes, bytearray, memoryview, mmap)):
-        name = str(getattr(source, "name", "object"))
-        fd = _regular_fd(source)
-        return (name, name, fd) if fd is not None else (_whole(source), name, None)
-    return source, "object", None
+def _opened(source: Any) -> tuple[Any, str | None, tuple[int | None, str | None]]:
+    """Returns what core reads and its name; the descriptor of a file that the system has open, and
+    the name for errors where core does not know it.
+    """
+    if hasattr(source, "read") and not isinstance(source, mmap):
+        fd, name = _regular_fd(source), str(getattr(source, "name", "object"))
+        if fd is not None:
+            return source, name, (fd, name)
+        return _whole(source), name, (None, name_of(source))
+    return source, os.fsdecode(source) if is_path(source) else None, (None, None)
 
 
 def _regular_fd(file: Any) -> int | None:
