@@ -1167,8 +1167,8 @@ typedef struct shma_npz_options {
     /** sizeof(shma_npz_options), by which the library knows which fields the caller has. */
     size_t struct_bytes;
     /**
-     * For an open: the limit in bytes on what deflated members may become together in one call. 0
-     * stands for 1 GiB, or 100 times the size of the archive if that is more.
+     * For an open: the limit in bytes on what compressed members may become together in one call.
+     * 0 stands for the memory that is free, and at least 1 GiB and 100 times the archive's size.
      */
     uint64_t max_bytes;
     /**
@@ -1231,8 +1231,8 @@ SHMA_API int32_t shma_npz_contains(const shma_npz *npz, const char *name);
  *
  * name is with or without ".npy". options may be NULL, and are as for shma_npy_load. Fails with
  * SHMA_ERROR_NOT_FOUND if there is no such member, SHMA_ERROR_INVALID_FILE also if the member is
- * encrypted, is compressed by another method than deflate or would exceed max_bytes, and like
- * shma_npy_load.
+ * encrypted, is compressed by another method than deflate, bzip2, LZMA and Zstandard, or would
+ * exceed max_bytes, and like shma_npy_load.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_npz_load(const shma_npz *npz,

@@ -85,6 +85,7 @@ impl Array {
         options: &Options,
         fill: &Fill<'_>,
     ) -> Result<Self> {
+        dtype.check_shared()?;
         let layout = Layout::contiguous(shape, dtype.itemsize(), options.order)?;
         let creation = CreationOptions {
             name: options.check()?,

@@ -37,8 +37,8 @@ impl Object for shma_npz {}
 pub struct shma_npz_options {
     /// sizeof(shma_npz_options), by which the library knows which fields the caller has.
     pub struct_bytes: usize,
-    /// For an open: the limit in bytes on what deflated members may become together in one call. 0
-    /// stands for 1 GiB, or 100 times the size of the archive if that is more.
+    /// For an open: the limit in bytes on what compressed members may become together in one call.
+    /// 0 stands for the memory that is free, and at least 1 GiB and 100 times the archive's size.
     pub max_bytes: u64,
     /// The number of threads of shma_npz_load_all and shma_npz_save; 0 stands for one for each
     /// core.
@@ -214,8 +214,8 @@ pub unsafe extern "C" fn shma_npz_contains(npz: Option<&shma_npz>, name: *const 
 ///
 /// name is with or without ".npy". options may be NULL, and are as for shma_npy_load. Fails with
 /// SHMA_ERROR_NOT_FOUND if there is no such member, SHMA_ERROR_INVALID_FILE also if the member is
-/// encrypted, is compressed by another method than deflate or would exceed max_bytes, and like
-/// shma_npy_load.
+/// encrypted, is compressed by another method than deflate, bzip2, LZMA and Zstandard, or would
+/// exceed max_bytes, and like shma_npy_load.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

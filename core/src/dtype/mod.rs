@@ -25,6 +25,10 @@ pub const MAX_ITEMSIZE: u64 = i32::MAX as u64;
 /// The longest text of a dtype in a handle or a segment, in bytes.
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
 
+/// The deepest nesting of a dtype in a handle: what the library that reads JSON takes, less the
+/// members around it.
+const MAX_DTYPE_DEPTH: usize = 120;
+
 macro_rules! define {
     ($(
         $(#[$doc:meta])*
@@ -132,11 +136,13 @@ pub struct DType {
     itemsize: u64,
     /// The value of `"dtype"` in a handle, as it is written.
     json: Cow<'static, str>,
+    /// Whether a handle can have it. Only files have dtypes that are longer or nest deeper.
+    fits_handle: bool,
 }
 
 impl DType {
     const fn row(code: TypeCode, json: &'static str, itemsize: u64) -> Self {
-        Self { code, itemsize, json: Cow::Borrowed(json) }
+        Self { code, itemsize, json: Cow::Borrowed(json), fits_handle: true }
     }
 
     /// Returns the dtype of a row of the table. `None` for [`TypeCode::Opaque`], which needs a
@@ -182,7 +188,8 @@ impl DType {
             return Ok(row.clone());
         }
         let itemsize = typestr_itemsize(text)?;
-        Ok(Self { code: TypeCode::Opaque, itemsize, json: quote(text).into() })
+        let json = quote(text).into();
+        Ok(Self { code: TypeCode::Opaque, itemsize, json, fits_handle: true })
     }
 
     fn from_structured(json: &str) -> Result<Self> {
@@ -191,8 +198,36 @@ impl DType {
         }
         let parsed: Structured = serde_json::from_str(json).map_err(|_| explain(json))?;
         check_itemsize(json, parsed.itemsize)?;
-        let json = compact(json, &parsed)?;
-        Ok(Self { code: TypeCode::Opaque, itemsize: parsed.itemsize, json: json.into() })
+        let (json, itemsize) = (compact(json, &parsed)?.into(), parsed.itemsize);
+        Ok(Self { code: TypeCode::Opaque, itemsize, json, fits_handle: true })
+    }
+
+    /// Returns the structured dtype of a file, which may be longer or nest deeper than a handle's.
+    /// `json` is as compact as a handle has it.
+    ///
+    /// # Errors
+    /// As for [`DType::parse`].
+    pub(crate) fn of_file(json: String, itemsize: u64, depth: usize) -> Result<Self> {
+        if json.len() <= MAX_DTYPE_BYTES && depth <= MAX_DTYPE_DEPTH {
+            return Self::from_structured(&json);
+        }
+        check_itemsize("{…}", itemsize)?;
+        Ok(Self { code: TypeCode::Opaque, itemsize, json: json.into(), fits_handle: false })
+    }
+
+    /// Checks that arrays of the dtype can be in shared memory: that a handle can have it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`].
+    pub(crate) fn check_shared(&self) -> Result<()> {
+        if self.fits_handle {
+            return Ok(());
+        }
+        let reason = format!(
+            "shared memory holds dtypes of at most {MAX_DTYPE_BYTES} bytes of text and \
+             {MAX_DTYPE_DEPTH} levels: load it into private memory"
+        );
+        Err(invalid("{…}", reason))
     }
 
     /// Returns the row of the table that the dtype is.

@@ -13,6 +13,7 @@ use serde_json::{Map, Value};
 
 use super::fault::{Fault, short};
 use super::literal::{Literal, write_text};
+use super::spelling::{self, Item, Spelled};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 
@@ -32,18 +33,25 @@ pub(super) fn read(descr: &Literal<'_>) -> std::result::Result<Items, Fault> {
         if let Some(dtype) = DType::ALL.iter().find(|dtype| dtype.text() == text) {
             return Ok(Items::Of(dtype.clone()));
         }
-        let (text, objects) = normalize(text);
-        return match objects {
-            true => Ok(Items::Objects(text)),
-            false => DType::parse(&text).map(Items::Of).map_err(refused),
-        };
+        match spelled(text)? {
+            Spelled::One(Item { text, is_object: true, .. }) => return Ok(Items::Objects(text)),
+            Spelled::One(Item { text, shape: None, .. }) => {
+                return DType::parse(&text).map(Items::Of).map_err(refused);
+            }
+            _ => {}
+        }
     }
     let (json, itemsize) = read_format(descr, &mut has_objects)?;
     if has_objects {
         return Ok(Items::Objects("a structured dtype with objects".to_owned()));
     }
     let text = format!(r#"{{"descr":{json},"itemsize":{itemsize}}}"#);
-    DType::parse(&text).map(Items::Of).map_err(refused)
+    DType::of_file(text, itemsize, depth_of(&json)).map(Items::Of).map_err(refused)
+}
+
+/// Returns how many lists lie in one another.
+fn depth_of(json: &Value) -> usize {
+    json.as_array().map_or(0, |list| 1 + list.iter().map(depth_of).max().unwrap_or(0))
 }
 
 /// Returns the fault of a dtype that was refused.
@@ -60,24 +68,21 @@ fn fault(reason: impl Into<String>) -> Fault {
     Fault::new("descr", reason)
 }
 
-/// Returns the type string that handles have, and whether its items are objects. Other writers
-/// leave out the byte order, or give one to items of single bytes.
-fn normalize(text: &str) -> (String, bool) {
-    let (order, rest) = match text.chars().next() {
-        Some(order @ ('<' | '>' | '=' | '|')) => (order, &text[1..]),
-        _ => ('=', text),
+/// Returns what a type string describes.
+fn spelled(text: &str) -> std::result::Result<Spelled, Fault> {
+    spelling::read(text).ok_or_else(|| fault(format!("{:?} is no type string", short(text))))
+}
+
+/// Returns an item as JSON, and its size.
+fn read_item(item: Item, has_objects: &mut bool) -> std::result::Result<(Value, u64), Fault> {
+    *has_objects |= item.is_object;
+    let itemsize = match item.is_object {
+        true => 8,
+        false => DType::parse(&item.text).map_err(refused)?.itemsize(),
     };
-    if let Some(named) = DType::ALL.iter().find(|dtype| dtype.name() == text) {
-        return (named.text().to_owned(), false);
-    }
-    let rest = if rest == "?" { "b1" } else { rest };
-    let is_bytes = matches!(rest, "b1" | "i1" | "u1") || rest.starts_with(['S', 'V', 'O']);
-    let order = match order {
-        _ if is_bytes => '|',
-        '>' => '>',
-        _ => '<',
-    };
-    (format!("{order}{rest}"), rest == "O" || rest == "O8" || rest == "O4")
+    let Some(shape) = item.shape else { return Ok((Value::String(item.text), itemsize)) };
+    let bytes = sub_array_bytes(itemsize, &shape)?;
+    Ok((vec![Value::String(item.text), shape.into()].into(), bytes))
 }
 
 /// Returns a format as JSON, and the size of its items.
@@ -87,10 +92,17 @@ fn read_format(
 ) -> std::result::Result<(Value, u64), Fault> {
     match format {
         Literal::Text(text) => {
-            let (text, objects) = normalize(text);
-            *has_objects |= objects;
-            let itemsize = if objects { Ok(8) } else { DType::parse(&text).map(|d| d.itemsize()) };
-            Ok((Value::String(text), itemsize.map_err(refused)?))
+            let items = match spelled(text)? {
+                Spelled::One(item) => return read_item(item, has_objects),
+                Spelled::Fields(items) => items,
+            };
+            let (mut list, mut total) = (Vec::new(), 0);
+            for (number, item) in items.into_iter().enumerate() {
+                let (format, bytes) = read_item(item, has_objects)?;
+                list.push(vec![format!("f{number}").into(), format].into());
+                total = add(total, bytes)?;
+            }
+            Ok((Value::Array(list), total))
         }
         Literal::List(fields) if !fields.is_empty() => {
             let (mut list, mut total) = (Vec::with_capacity(fields.len()), 0);
@@ -419,8 +431,8 @@ mod tests {
             "'<i3'",
             "''",
             "'<'",
-            "'int'",
-            "'<i4,<i4'",
+            "'<i4;<i4'",
+            "'(2'",
             "1",
             "[]",
             "()",

@@ -2,7 +2,8 @@
 //!
 //! Invariants of a directory that was read:
 //!
-//! * D1 No two members have one name, and no name is empty or leads out of a folder (`..`).
+//! * D1 No two members have one name, and no name is empty or has a zero byte. If an archive has
+//!   several of one name, they are the last one: it was appended later. A name is never a path.
 //! * D2 The bytes of no two members overlap, as far as the directory tells; [`Directory::extent`]
 //!   adds what the member's own header tells.
 
@@ -13,6 +14,7 @@ use rawzip::{
 use rustc_hash::FxHashMap;
 
 use super::fault::{Fault, short};
+use super::methods::Method;
 use super::source::Source;
 use super::stream::Extent;
 use crate::error::{Error, Result};
@@ -51,8 +53,8 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn is_deflated(&self) -> bool {
-        self.method == CompressionMethod::DEFLATE
+    pub(super) fn is_compressed(&self) -> bool {
+        self.method != CompressionMethod::STORE
     }
 }
 
@@ -70,29 +72,37 @@ impl<'a> Directory<'a> {
     pub(super) fn read(source: Source<'a>) -> Result<Self> {
         let size = source.size_bytes();
         let mut buffer = vec![0; size.clamp(1024, BUFFER_BYTES) as usize];
-        let place = source.place().clone();
         let located = ZipLocator::new().locate_in_reader(source, &mut buffer, size);
         let archive = located.map_err(|(source, error)| zip_error(&source, None, error))?;
         let entries = entries(&archive, &mut buffer)?;
-        let mut by_name = FxHashMap::default();
-        let bytes = (entries.len() * size_of::<(String, usize)>()) as u64;
-        by_name
-            .try_reserve(entries.len())
-            .map_err(|_| Error::NoMemory { bytes, purpose: MEMBERS })?;
-        for (index, entry) in entries.iter().enumerate() {
-            sys::check_headroom()?; // for the name
-            let checked = check_name(&entry.name).and_then(|()| {
-                match by_name.insert(entry.name.clone(), index) {
-                    None => Ok(()),
-                    Some(_) => Err(Fault::new("name", "two members have it")),
-                }
-            });
-            checked.map_err(|fault| place.invalid(Some(&entry.name), fault))?;
-        }
-        let mut directory = Self { archive, entries, by_name };
+        let mut directory = Self { archive, entries, by_name: FxHashMap::default() };
         directory.find_ends()?;
         directory.check_overlaps()?;
+        directory.keep_the_last_of_each_name()?;
         Ok(directory)
+    }
+
+    /// Makes D1 hold.
+    fn keep_the_last_of_each_name(&mut self) -> Result<()> {
+        let count = self.entries.len();
+        let bytes = (count * size_of::<(String, usize)>()) as u64;
+        let reserved = self.by_name.try_reserve(count);
+        reserved.map_err(|_| Error::NoMemory { bytes, purpose: MEMBERS })?;
+        let mut kept: Vec<Entry> = Vec::new();
+        sys::reserve_for(MEMBERS, &mut kept, count)?;
+        for entry in std::mem::take(&mut self.entries) {
+            sys::check_headroom()?; // for the name
+            check_name(&entry.name).map_err(|fault| self.invalid(&entry, fault))?;
+            match self.by_name.get(&entry.name) {
+                Some(earlier) => kept[*earlier] = entry,
+                None => {
+                    self.by_name.insert(entry.name.clone(), kept.len());
+                    kept.push(entry);
+                }
+            }
+        }
+        self.entries = kept;
+        Ok(())
     }
 
     pub(super) fn source(&self) -> &Source<'a> {
@@ -139,7 +149,7 @@ impl<'a> Directory<'a> {
 
     /// Returns where the data of a member lies, after a look at its own header.
     pub(super) fn extent(&self, entry: &Entry) -> Result<Extent> {
-        self.check_readable(entry)?;
+        let method = self.check_readable(entry)?;
         let zip_error = |error| zip_error(self.source(), Some(&entry.name), error);
         let found = self.archive.get_entry(entry.wayfinder).map_err(zip_error)?;
         let mut buffer = vec![0; local_names_and_fields(&found)];
@@ -150,25 +160,24 @@ impl<'a> Directory<'a> {
             let reason = format!("bytes {start} to {end} overlap another member");
             return Err(self.invalid(entry, Fault::new("compressed size", reason)));
         }
-        let (is_deflated, size, crc) = (entry.is_deflated(), entry.size, entry.crc);
-        Ok(Extent { start, end, is_deflated, size, crc })
+        Ok(Extent { start, end, method, size: entry.size, crc: entry.crc })
     }
 
-    /// Checks what can be told of a member without reading it.
-    pub(super) fn check_readable(&self, entry: &Entry) -> Result<()> {
-        let Entry { size, compressed, method, .. } = *entry;
-        let fault = match method {
+    /// Returns the method of a member, after a check of what can be told without reading it.
+    pub(super) fn check_readable(&self, entry: &Entry) -> Result<Method> {
+        let Entry { size, compressed, .. } = *entry;
+        let fault = match Method::of(entry.method) {
             _ if entry.is_encrypted => Fault::new("flags", "it is encrypted"),
-            CompressionMethod::STORE if size != compressed => {
+            Some(Method::Stored) if size != compressed => {
                 Fault::new("size", format!("{size} bytes are stored as {compressed}"))
             }
-            CompressionMethod::DEFLATE if size / RATIO_MOST > compressed => {
+            Some(Method::Deflated) if size / RATIO_MOST > compressed => {
                 let reason = format!("{compressed} deflated bytes never become {size}");
                 Fault::new("size", reason)
             }
-            CompressionMethod::STORE | CompressionMethod::DEFLATE => return Ok(()),
-            other => {
-                let reason = format!("{other:?} is neither stored nor deflated");
+            Some(method) => return Ok(method),
+            None => {
+                let reason = format!("{:?} is none that can be read", entry.method);
                 Fault::new("compression method", reason)
             }
         };
@@ -277,13 +286,11 @@ fn check_local(entry: &Entry, local: &ZipLocalFileHeader<'_>) -> std::result::Re
     }
 }
 
-/// Checks a name for D1. An absolute name is no fault: no file is made by it, and arrays may be
-/// named as in HDF5.
+/// Checks a name for D1. A name that is absolute or has a part `..` is no fault: no file is made by
+/// it.
 pub(super) fn check_name(name: &str) -> std::result::Result<(), Fault> {
-    let leads_out = name.split(['/', '\\']).any(|part| part == "..");
     match name {
         "" => Err(Fault::new("name", "it is empty")),
-        _ if leads_out => Err(Fault::new("name", "it has a part \"..\"")),
         _ if name.contains('\0') => Err(Fault::new("name", "it has a zero byte")),
         _ => Ok(()),
     }

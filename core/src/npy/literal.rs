@@ -15,8 +15,8 @@ use std::borrow::Cow;
 
 use super::fault::Fault;
 
-/// The deepest nesting. NumPy's own dtypes nest a few levels.
-const DEPTH_MOST: usize = 32;
+/// The deepest nesting: that of Python's own parser, by which NumPy reads headers.
+const DEPTH_MOST: usize = 200;
 
 /// A value of a header.
 #[derive(Debug, PartialEq, Eq)]

@@ -1,22 +1,24 @@
 //! NPY and NPZ files, straight into shared memory.
 //!
 //! * `fault`: what is wrong with a file, and where; `threads`: how many there are, and their work.
-//! * `literal`, `descr`, `header`: the header of an NPY file, pure.
+//! * `literal`, `spelling`, `descr`, `header`: the header of an NPY file, pure.
 //! * `source`: the bytes of a file, from the file or from memory.
 //! * `load`: one NPY file.
 //! * `batch`: many NPY files in one array.
-//! * `stream`, `whole`, `directory`, `npz`: the members of an NPZ file.
+//! * `methods`, `stream`, `whole`, `directory`, `npz`: the members of an NPZ file.
 //! * `elements`, `zip`, `save`: what is written, and how.
 //! * `hidden`, `older`, `target`: the file that is written, and what becomes of an older one.
 
 mod fault;
 mod threads;
 mod literal;
+mod spelling;
 mod descr;
 mod header;
 mod source;
 mod load;
 mod batch;
+mod methods;
 mod stream;
 #[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
 mod whole;

@@ -7,6 +7,7 @@ use super::directory::{Directory, Entry};
 use super::fault::Fault;
 use super::header::{Header, MAGIC, PREFIX_BYTES};
 use super::load;
+use super::methods::Method;
 use super::source::Source;
 use super::stream::{Extent, Stream};
 use super::threads::{each_in_order, threads_for};
@@ -18,7 +19,7 @@ use crate::error::{Error, Result};
 use crate::mapping::FillFn;
 use crate::sys;
 
-/// The least of the default limits on what deflated members may become.
+/// The least of the default limits on what compressed members may become.
 const LEAST_LIMIT_BYTES: u64 = 1 << 30;
 /// The default limit, as a multiple of the archive's size.
 const LIMIT_RATIO: u64 = 100;
@@ -40,25 +41,23 @@ const VERIFIED_BYTES: u64 = 256 << 10;
 /// ```
 pub struct Npz<'a> {
     directory: Directory<'a>,
-    max_bytes: u64,
+    max_bytes: Option<u64>,
 }
 
 impl<'a> Npz<'a> {
     /// Reads and checks the directory.
     ///
     /// # Errors
-    /// [`Error::InvalidFile`] when it is no ZIP archive, when names are doubled or have a part
-    /// `..`, or when members overlap; [`Error::Os`].
+    /// [`Error::InvalidFile`] when it is no ZIP archive, or when members overlap; [`Error::Os`].
     pub fn open(source: Source<'a>) -> Result<Self> {
-        let max_bytes = LEAST_LIMIT_BYTES.max(source.size_bytes().saturating_mul(LIMIT_RATIO));
-        Ok(Self { directory: Directory::read(source)?, max_bytes })
+        Ok(Self { directory: Directory::read(source)?, max_bytes: None })
     }
 
-    /// Sets the limit on what deflated members may become together in one call. Without it the
-    /// limit is 1 GiB, or 100 times the size of the archive if that is more.
+    /// Sets the limit on what compressed members may become together in one call. Without it the
+    /// limit is the memory that is free, and at least 1 GiB and 100 times the size of the archive.
     #[must_use]
     pub fn with_max_bytes(self, max_bytes: u64) -> Self {
-        Self { max_bytes, ..self }
+        Self { max_bytes: Some(max_bytes), ..self }
     }
 
     /// Returns the source.
@@ -106,8 +105,8 @@ impl<'a> Npz<'a> {
     /// Returns a member, whose header is read and validated.
     ///
     /// # Errors
-    /// [`Error::InvalidFile`] also for a member that is encrypted, is compressed by another method
-    /// than deflate, or would exceed the limit; [`Error::Os`].
+    /// [`Error::InvalidFile`] also for a member that is encrypted, is compressed by a method that
+    /// Python's zipfile does not have, or would exceed the limit; [`Error::Os`].
     ///
     /// # Panics
     /// If there are not as many members.
@@ -157,15 +156,18 @@ impl<'a> Npz<'a> {
 
     fn check_limit(&self, members: &[usize]) -> Result<()> {
         let entries = members.iter().map(|index| &self.directory.entries[*index]);
-        let mut total = 0u64;
-        for entry in entries.filter(|entry| entry.is_deflated()) {
+        let usual = LEAST_LIMIT_BYTES.max(self.source().size_bytes().saturating_mul(LIMIT_RATIO));
+        let (mut limit, mut total) = (self.max_bytes.unwrap_or(usual), 0u64);
+        for entry in entries.filter(|entry| entry.is_compressed()) {
             self.directory.check_readable(entry)?; // a size that is a lie asks for no larger limit
             total = total.saturating_add(entry.size);
-            if total > self.max_bytes {
+            if total > limit && self.max_bytes.is_none() {
+                limit = limit.max(sys::available_memory());
+            }
+            if total > limit {
                 let reason = format!(
-                    "the deflated members become {total} bytes up to this one, and the limit is \
-                     {}: give a larger one if the file is trusted",
-                    self.max_bytes
+                    "the compressed members become {total} bytes up to this one, and the limit is \
+                     {limit}: give a larger one if the file is trusted"
                 );
                 return Err(self.directory.invalid(entry, Fault::new("max_bytes", reason)));
             }
@@ -239,7 +241,7 @@ impl<'n> Member<'n> {
     /// are.
     #[must_use]
     pub fn stored_at(&self) -> Option<u64> {
-        (!self.extent.is_deflated).then_some(self.extent.start)
+        (self.extent.method == Method::Stored).then_some(self.extent.start)
     }
 
     /// Returns the array in shared memory; of a member that is no NPY file, its bytes.

@@ -4,10 +4,13 @@
 //! whether they were all and whether their CRC is that of the directory. No more bytes come out of
 //! a deflated member than its directory entry declares, so the declared size bounds the memory.
 
+use std::io::{self, Read};
+
 use crc32fast::Hasher;
 use flate2::{Decompress, FlushDecompress, Status};
 
 use super::fault::Fault;
+use super::methods::{self, Method};
 use super::source::Source;
 use super::threads::{PIECE_BYTES, give_way};
 use crate::copy::parts_of;
@@ -27,7 +30,7 @@ pub(super) struct Extent {
     /// The first byte of its data, and one past the last.
     pub(super) start: u64,
     pub(super) end: u64,
-    pub(super) is_deflated: bool,
+    pub(super) method: Method,
     /// The size of the member, inflated.
     pub(super) size: u64,
     pub(super) crc: u32,
@@ -44,13 +47,15 @@ pub(super) struct Stream<'m> {
     left: u64,
     crc: Hasher,
     inflate: Option<Inflate>,
+    /// The reader of a member that is compressed otherwise, when it was read first.
+    other: Option<Box<dyn Read + 'm>>,
 }
 
 impl<'m> Stream<'m> {
     pub(super) fn new(source: &'m Source<'m>, name: &'m str, extent: Extent) -> Self {
-        let inflate = extent.is_deflated.then(Inflate::new);
+        let inflate = (extent.method == Method::Deflated).then(Inflate::new);
         let (at, left, crc) = (extent.start, extent.size, Hasher::new());
-        Self { source, name, extent, at, left, crc, inflate }
+        Self { source, name, extent, at, left, crc, inflate, other: None }
     }
 
     /// Fills `to` with the next bytes of the member.
@@ -63,9 +68,10 @@ impl<'m> Stream<'m> {
             let size = self.extent.size;
             return Err(self.invalid("size", format!("{size} bytes do not hold its array")));
         }
-        match self.inflate.is_some() {
-            true => self.inflate(to)?,
-            false => self.copy(to)?,
+        match self.extent.method {
+            Method::Stored => self.copy(to)?,
+            Method::Deflated => self.inflate(to)?,
+            _ => self.decompress(to)?,
         }
         self.left -= bytes;
         Ok(())
@@ -81,8 +87,10 @@ impl<'m> Stream<'m> {
             let count = self.left.min(INPUT_BYTES) as usize;
             self.read(&mut rest[..count])?;
         }
-        if self.inflate.is_some() {
-            self.expect_end()?;
+        match self.extent.method {
+            Method::Stored => {}
+            Method::Deflated => self.expect_end()?,
+            _ => self.expect_no_more()?,
         }
         let (found, expected) = (self.crc.clone().finalize(), self.extent.crc);
         match found == expected {
@@ -132,6 +140,59 @@ impl<'m> Stream<'m> {
             }
         }
         Ok(())
+    }
+
+    /// Reads bytes of a member that is compressed by another method than deflate.
+    fn decompress(&mut self, to: &mut [u8]) -> Result<()> {
+        for piece in to.chunks_mut(PIECE_BYTES) {
+            let mut done = 0;
+            while done < piece.len() {
+                match self.decompress_some(&mut piece[done..])? {
+                    0 => {
+                        let size = self.extent.size;
+                        let reason = format!("the compressed data ends before {size} bytes");
+                        return Err(self.invalid("size", reason));
+                    }
+                    count => done += count,
+                }
+            }
+            self.crc.update(piece);
+            give_way();
+        }
+        Ok(())
+    }
+
+    fn decompress_some(&mut self, to: &mut [u8]) -> Result<usize> {
+        let reader = match &mut self.other {
+            Some(reader) => reader,
+            None => {
+                let data =
+                    Data { source: self.source, at: self.extent.start, end: self.extent.end };
+                let made = methods::reader(self.extent.method, data, self.extent.size);
+                let made = made.map_err(|error| self.undecodable(error))?;
+                self.other.insert(made.unwrap_or_else(|| Box::new(io::empty())))
+            }
+        };
+        reader.read(to).map_err(|error| self.undecodable(error))
+    }
+
+    /// Returns the error of the source or of the memory, if it is one.
+    fn undecodable(&self, error: io::Error) -> Error {
+        error.downcast().unwrap_or_else(|error| {
+            let reason = format!("it is not data of {:?}: {error}", self.extent.method);
+            self.invalid("data", reason)
+        })
+    }
+
+    /// Checks that compressed data has no more bytes than the directory says.
+    fn expect_no_more(&mut self) -> Result<()> {
+        match self.decompress_some(&mut [0])? {
+            0 => Ok(()),
+            _ => {
+                let reason = format!("the data has more than {} bytes", self.extent.size);
+                Err(self.invalid("size", reason))
+            }
+        }
     }
 
     /// Checks that the deflated data ends here.
@@ -186,6 +247,22 @@ impl<'m> Stream<'m> {
             Some(produced) => Ok(produced),
             None => Err(self.invalid("data", "it is not deflated data".to_owned())),
         }
+    }
+}
+
+/// The compressed data of a member, for a library that reads it.
+struct Data<'m> {
+    source: &'m Source<'m>,
+    at: u64,
+    end: u64,
+}
+
+impl Read for Data<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let count = (self.end - self.at).min(to.len() as u64) as usize;
+        self.source.read(&mut to[..count], self.at).map_err(io::Error::other)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 

@@ -13,6 +13,7 @@ use libdeflate_sys::{
     libdeflate_free_decompressor, libdeflate_result_LIBDEFLATE_SUCCESS,
 };
 
+use super::methods::Method;
 use super::source::Source;
 use super::stream::Extent;
 use super::threads::give_way;
@@ -29,7 +30,7 @@ const ROOM: &str = "a member of an archive";
 /// directory says.
 pub(super) fn inflate(source: &Source<'_>, extent: Extent) -> Option<Vec<u8>> {
     let deflated_bytes = extent.end - extent.start;
-    if !extent.is_deflated || extent.size.max(deflated_bytes) > MOST_BYTES {
+    if extent.method != Method::Deflated || extent.size.max(deflated_bytes) > MOST_BYTES {
         return None;
     }
     give_way();
@@ -104,10 +105,11 @@ mod tests {
         let (end, crc) = (file.len() as u64, crc32fast::hash(&contents));
         file.extend(b"what follows");
         let source = Source::bytes(&file);
-        let right = Extent { start: 0, end, is_deflated: true, size: contents.len() as u64, crc };
+        let right =
+            Extent { start: 0, end, method: Method::Deflated, size: contents.len() as u64, crc };
         assert_eq!(inflate(&source, right), Some(contents));
         for wrong in [
-            Extent { is_deflated: false, ..right },
+            Extent { method: Method::Stored, ..right },
             Extent { crc: crc ^ 1, ..right },
             Extent { size: right.size - 1, ..right },
             Extent { size: right.size + 1, ..right },

@@ -38,6 +38,7 @@
 //! | `is_absent_or_foreign` | whether an error says that a file is gone or not this user's |
 //! | `Directory::last_check` | when this process last searched for dead processes |
 //! | `refresh_user` | asks again which user this process is |
+//! | `available_memory` | the memory that this process can still have |
 //! | `most_mappings` | the number of mappings that a process may have |
 //! | `most_cached_bytes` | the address space that unused mappings of one kind may take |
 //! | `unlink_name` | removes a name |
@@ -88,10 +89,11 @@ pub(crate) use interface::{Lookup, TicketLink};
 pub(crate) use shortage::{check_headroom, on_shortage, or_after_relief_of, reserve_for, room_for};
 
 pub(crate) use backend::{
-    CAN_PERSIST, Dead, Directory, Liveness, Mapping, Owner, SegmentFile, decommit, discard,
-    family_message, family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message,
-    is_usable, link_ticket, monotonic_ns, most_cached_bytes, most_mappings, process_owner, reclaim,
-    recommit, refresh_user, sweep_names, sweep_tickets, thread_ns, unlink_name, unlink_ticket,
+    CAN_PERSIST, Dead, Directory, Liveness, Mapping, Owner, SegmentFile, available_memory,
+    decommit, discard, family_message, family_of, find_dead, is_absent_or_foreign, is_findable,
+    is_found, is_message, is_usable, link_ticket, monotonic_ns, most_cached_bytes, most_mappings,
+    process_owner, reclaim, recommit, refresh_user, sweep_names, sweep_tickets, thread_ns,
+    unlink_name, unlink_ticket,
 };
 
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -162,15 +162,40 @@ fn fields_as_many_as_a_header_has_room_for() {
     scenario("headers::fields_as_many_as_a_header_has_room_for", || {
         let fields: String = (0..50_000).map(|at| format!("('{at:x}','u1'),")).collect();
         let text = text_of(&format!("[{fields}]"), "(1,)");
-        // A handle of such an array would be longer than a handle may be.
-        assert_eq!(npy_field(&npy_with_long_text(2, &text, &[0; 50_000])), "descr");
+        // A handle of such an array would be longer than a handle may be; private memory has none.
+        private_alone(&npy_with_long_text(2, &text, &[7; 50_000]), 50_000);
         let counts = "1,".repeat(500_000);
         let text = text_of("'|u1'", &format!("({counts})"));
         assert_eq!(npy_field(&npy_with_long_text(2, &text, &[0; 50_000])), "shape");
         let counts = "1,".repeat(400_000);
         let text = text_of(&format!("[('a', 'u1', ({counts}))]"), "()");
-        assert_eq!(npy_field(&npy_with_long_text(2, &text, &[0; 50_000])), "descr");
+        private_alone(&npy_with_long_text(2, &text, &[7; 1]), 1);
     });
+}
+
+#[test]
+fn nesting_that_pythons_parser_takes() {
+    scenario("headers::nesting_that_pythons_parser_takes", || {
+        for (depth, is_shared) in [(17, true), (60, true), (61, false), (99, false)] {
+            let records = format!("{}'<i4'{}", "[('a',".repeat(depth), ")]".repeat(depth));
+            let file = npy(&records, "(2,)", &[7; 8]);
+            match is_shared {
+                true => assert_eq!(load_npy(Source::bytes(&file)).unwrap().dtype().itemsize(), 4),
+                false => private_alone(&file, 8),
+            }
+        }
+    });
+}
+
+/// Expects an array whose dtype is no handle's: it is read into private memory, and never shared.
+fn private_alone(file: &[u8], bytes: usize) {
+    let opened = Npy::open(Source::bytes(file)).unwrap();
+    let mut elements = vec![0; bytes];
+    opened.read_into(&mut elements).unwrap();
+    assert!(elements.iter().all(|byte| *byte == 7));
+    let error = opened.load(&Options::new()).unwrap_err();
+    assert!(matches!(error, Error::InvalidDType { .. }), "{error}");
+    assert!(error.to_string().contains("load it into private memory"), "{error}");
 }
 
 #[test]

@@ -158,8 +158,6 @@ static void an_archive_that_is_not_valid_is_refused(void **state) {
     expect_open(in_corpus("there is none.npz"), NULL, SHMA_ERROR_NOT_FOUND, "no such file: ");
     expect_open(in_corpus("handmade-zip-cut.npz"), NULL, SHMA_ERROR_INVALID_FILE,
                 "handmade-zip-cut.npz: ");
-    expect_open(in_corpus("zipfile-same-name-twice.npz"), NULL, SHMA_ERROR_INVALID_FILE,
-                "name: two members have it");
     expect_open(in_corpus("numpy-py313-2.2.6-f4.npy"), NULL, SHMA_ERROR_INVALID_FILE, "archive: ");
 }
 
@@ -171,7 +169,7 @@ static void a_member_that_is_not_valid_is_refused_by_name(void **state) {
         {"handmade-zip-checksum.npz", "a", "checksum.npz: member \"a.npy\": CRC"},
         {"handmade-zip-deflate-broken.npz", "a", "member \"a.npy\": "},
         {"infozip-encrypted.npz", "a", "member \"a.npy\": flags: it is encrypted"},
-        {"zipfile-lzma.npz", "big", "member \"big.npy\": compression method: "},
+        {"7z-deflate64.npz", "big", "member \"big.npy\": compression method: "},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         shma_npz *npz = open_npz(in_corpus(rows[i].file));

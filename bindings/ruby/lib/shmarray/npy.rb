@@ -65,9 +65,9 @@ module Shmarray
   #   now. Each is in any case when it is loaded.
   # @option options [Integer, nil] :threads (nil) how many threads load several members; nil for one
   #   for each core
-  # @option options [Integer, nil] :max_bytes (nil) the limit on what deflated members may become
-  #   in one call, against ZIP bombs; nil for 1 GiB, or 100 times the size of the file if that is
-  #   more
+  # @option options [Integer, nil] :max_bytes (nil) the limit on what compressed members may
+  #   become in one call, against ZIP bombs; nil for the memory that is free, and at least 1 GiB and
+  #   100 times the size of the file
   # @yieldparam npz [NpzFile]
   # @return [NpzFile, Object]
   # @raise [ArgumentError] if the file is invalid

@@ -67,6 +67,15 @@ pub(super) fn memory_bytes() -> u64 {
     }
 }
 
+/// The memory in bytes that this process can still have: what is free on the machine, and in its
+/// control group.
+pub(crate) fn available_memory() -> u64 {
+    let mut system = sysinfo::System::new();
+    system.refresh_memory();
+    let of_group = system.cgroup_limits().map_or(u64::MAX, |limits| limits.free_memory);
+    system.available_memory().min(of_group)
+}
+
 /// The part of the machine's memory that unused mappings of one kind may take in address space (one
 /// half): the segments that exist have no more in a tmpfs of the usual size.
 const CACHED_PART: u64 = 2;

@@ -63,7 +63,7 @@ pub(crate) use event_fd::{EventFd, block_signals};
 pub(crate) use fd::without_fork;
 pub(crate) use foreign::{ForeignFile, FutexPage};
 pub(crate) use fork::is_orphaned;
-pub(crate) use limits::{most_cached_bytes, most_mappings};
+pub(crate) use limits::{available_memory, most_cached_bytes, most_mappings};
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use map::Mapping;
 pub(crate) use memory_file::{memory_file, read_memory_file};

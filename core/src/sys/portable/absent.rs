@@ -61,6 +61,11 @@ pub(crate) fn monotonic_ns() -> u64 {
     0
 }
 
+/// It is not known here.
+pub(crate) fn available_memory() -> u64 {
+    0
+}
+
 /// No limit is known here.
 pub(crate) fn most_mappings() -> usize {
     usize::MAX

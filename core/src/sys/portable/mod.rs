@@ -14,10 +14,10 @@ mod absent;
 mod segment_file;
 
 pub(crate) use absent::{
-    CAN_PERSIST, Dead, Liveness, Owner, decommit, discard, family_message, family_of, find_dead,
-    is_absent_or_foreign, is_findable, is_found, is_message, is_usable, link_ticket, monotonic_ns,
-    most_cached_bytes, most_mappings, process_owner, reclaim, recommit, refresh_user, sweep_names,
-    sweep_tickets, thread_ns, unlink_ticket,
+    CAN_PERSIST, Dead, Liveness, Owner, available_memory, decommit, discard, family_message,
+    family_of, find_dead, is_absent_or_foreign, is_findable, is_found, is_message, is_usable,
+    link_ticket, monotonic_ns, most_cached_bytes, most_mappings, process_owner, reclaim, recommit,
+    refresh_user, sweep_names, sweep_tickets, thread_ns, unlink_ticket,
 };
 pub(crate) use directory::Directory;
 pub(crate) use segment_file::{Mapping, SegmentFile, unlink_name};

@@ -262,8 +262,9 @@ def load_npz(
     verify : bool, default False
         Whether the checksum (CRC) is compared for views, too. For all others it always is.
     max_bytes : int, optional
-        The most bytes that the deflated members of one call may become, so that a small file cannot
-        fill the memory. If left out, 1 GiB, or 100 times the size of the file if that is more.
+        The most bytes that the compressed members of one call may become, so that a small file
+        cannot fill the memory. If left out, the memory that is free, and at least 1 GiB and 100
+        times the size of the file.
 
     Raises ValueError for a file that is broken, and says which member and which field is at fault;
     FileNotFoundError; MemoryError if shared memory is full.
