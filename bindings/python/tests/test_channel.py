@@ -377,6 +377,8 @@ def test_exist_ok_and_persist():
         numbers()
     with pytest.raises(ValueError, match="slots"):
         numbers(exist_ok=True, slots=3)
+    with pytest.raises(ValueError, match="ends"):
+        numbers(exist_ok=True, ends=5)
     lasting = Channel.create("lasting", 2, "i4", persist=True)
     send(lasting, 6)
     del lasting

@@ -106,6 +106,7 @@ fn check_same(
         () if layout.mode != options.mode => differs("mode"),
         () if layout.when_full != options.when_full => differs("`when_full`"),
         () if layout.slots != options.slots => differs("number of slots"),
+        () if layout.ends != options.ends => differs("number of ends"),
         () => Ok(()),
     }
 }

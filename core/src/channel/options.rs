@@ -76,7 +76,8 @@ impl ChannelOptions {
         self
     }
 
-    /// Sets whether an existing channel of the same description is opened instead.
+    /// Sets whether an existing channel of the same description is opened instead. Whether it
+    /// persists, and its mode of access, are those that its creator chose.
     pub fn exist_ok(mut self, exist_ok: bool) -> Self {
         self.exist_ok = exist_ok;
         self

@@ -149,6 +149,7 @@ fn an_existing_channel_of_another_description() {
         assert_says(create("<f4", &[2], same.clone()), &["dtype"]);
         assert_says(create("<i4", &[3], same.clone()), &["shape"]);
         assert_says(create("<i4", &[2], same.clone().slots(9)), &["slots"]);
+        assert_says(create("<i4", &[2], same.clone().ends(5)), &["ends"]);
         assert_says(create("<i4", &[2], same.clone().varying(true)), &["kind of message"]);
         assert_says(create("<i4", &[2], same.clone().mode(ChannelMode::Broadcast)), &["mode"]);
         assert_says(create("<i4", &[2], same.clone().when_full(WhenFull::Fail)), &["when_full"]);

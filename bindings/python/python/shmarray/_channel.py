@@ -79,7 +79,8 @@ class Channel(_core.Channel):
             What a sender does when all slots are taken: it waits; it drops the oldest message, and
             receivers are told how many they missed; or it raises ``shmarray.Full``.
         exist_ok : bool, default False
-            Opens an existing channel of the same description instead.
+            Opens an existing channel of the same description instead. ``persist`` and
+            ``file_mode`` are then those of its creator.
         varying : bool, default False
             Each message has a shape of its own, of at most 8 dimensions. ``shape`` is the largest.
         persist : bool, default False
