@@ -13,7 +13,6 @@ GENERATED = (
     "ci/conformance/golden/segments/",
     "ci/conformance/golden/bad_segments/",
     "ci/conformance/golden/index.json",
-    "core/fuzz/corpus/",
     "core/tests/npy_corpus/expected.json",  # by make.py beside it
     "ci/measurements/RESULTS.md",
     "ci/measurements/results.json",

@@ -1,11 +1,14 @@
-"""Writes the seeds of the fuzz targets, most from the golden files and the corpus of NPY files:
+"""Writes the seeds of the fuzz targets, most from the golden files and the corpus of NPY files.
 
-python core/fuzz/seeds.py [--check]
+The folder is made anew:
+
+python core/fuzz/seeds.py FOLDER
 """
 
 import itertools
 import json
 import pathlib
+import shutil
 import struct
 import sys
 
@@ -102,15 +105,12 @@ def handles(index):
 
 
 def main():
-    wanted = {HERE / "corpus" / name: content for name, content in seeds()}
-    if sys.argv[1:] != ["--check"]:
-        for path, content in wanted.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_bytes(content)
-    there = {path: path.read_bytes() for path in (HERE / "corpus").glob("*/*")}
-    different = sorted(path.name for path in wanted | there if wanted.get(path) != there.get(path))
-    print(f"{len(wanted)} seeds, {len(different)} differ {' '.join(different)}")
-    sys.exit(bool(different))
+    folder = pathlib.Path(sys.argv[1])
+    shutil.rmtree(folder, ignore_errors=True)
+    for name, content in seeds():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
 
 
 if __name__ == "__main__":
