@@ -41,6 +41,11 @@ class Figure:
     rounds: int
 
 
+def rounded(value):
+    """A figure has no more digits than these, and the file of all is smaller."""
+    return float(f"{value:.5g}")
+
+
 @dataclass
 class Results:
     """The figures, and why some are absent."""
@@ -50,10 +55,8 @@ class Results:
     failed: list = field(default_factory=list)
 
     def add(self, row, case, who, values, unit="s"):
-        middle = statistics.median(values)
-        self.figures.append(
-            Figure(row, case, who, unit, middle, min(values), max(values), len(values))
-        )
+        found = map(rounded, (statistics.median(values), min(values), max(values)))
+        self.figures.append(Figure(row, case, who, unit, *found, len(values)))
 
     def get(self, row, case, who):
         """The median, or None."""

@@ -63,7 +63,11 @@ def measure(chosen, path):
 
 
 def write(path, results):
-    path.write_text(json.dumps(results, indent=1, ensure_ascii=False) + "\n")
+    """Writes a figure a line, in place of an empty list."""
+    compact = {"ensure_ascii": False, "separators": (",", ":")}
+    figures = ",\n".join(json.dumps(figure, **compact) for figure in results["figures"])
+    text = json.dumps(results | {"figures": []}, indent=1, ensure_ascii=False)
+    path.write_text(text.replace('"figures": []', f'"figures": [\n{figures}\n ]') + "\n")
 
 
 def measure_in_a_process(path):
