@@ -238,6 +238,7 @@ LINES = {
     npy.OUR_POOL: (LIMIT, "s", ":"),
     npy.NUMPY: (LIMIT, "s", "-"),
     npy.MAPPED: (LIMIT, "x", ":"),
+    npy.OUR_MAPPED: (OURS, "x", "--"),
     npy.SPDL: ("#3d7ea6", "^", "-"),
     npy.SAFETENSORS: ("#8a9a5b", "D", "-"),
     npy.TORCH: ("#b08968", "v", "-"),
@@ -255,7 +256,7 @@ def loads(results):
         return None
     figure = plt.figure(figsize=(13, 11.5), layout="constrained", facecolor="white")
     above, below = figure.subfigures(2, 1, height_ratios=(3.3, 1))
-    axes = above.subplots(3, 4)
+    axes = above.subplots(3, 3)
     for axis, (row, noun, kind, place) in zip(axes.flat, LOADS, strict=True):
         rates(axis, npy.curve(results["figures"], row, npy.what(kind, place)))
         axis.set_title(f"{kind},\n{place}", fontsize=9.5, fontweight="bold", loc="left")

@@ -2,6 +2,7 @@
 
 import peers
 import targets
+from rows import npy_corpus
 
 ROWS = {
     "limits": "What the machine allows",
@@ -17,6 +18,7 @@ ROWS = {
     "channel one way": "Channels: one message, by the number of senders and receivers",
     "npy threads": "NPY and NPZ: one load, by the number of threads",
     "npy processes": "NPY and NPZ: one load, by the number of processes",
+    npy_corpus.ROW: "NPZ such as people keep: multiples of numpy.load's rate, in processor time",
     "npy ticks": "A tick of 1 ms beside threads that load: the 99th percentile",
     "dask": "Dask on one host: an array to a worker or to the client",
     "dask broadcast": "Dask on one host: the client's array to 4 workers",
@@ -90,7 +92,8 @@ def section(results, row, title):
     if not figures:
         return []
     pictures = [f"![{words}]({name})" for name, words in PICTURES.get(row, {}).items()]
-    return [f"## {title}", *pictures, figure_table(figures)]
+    drawn = corpus_table(figures) if row == npy_corpus.ROW else figure_table(figures)
+    return [f"## {title}", *pictures, drawn]
 
 
 def pictures(results):
@@ -106,6 +109,11 @@ def figure_table(figures):
     cells = {(figure["case"], figure["who"]): cell(figure) for figure in figures}
     rows = [[case, *(cells.get((case, name), "") for name in names)] for case in cases]
     return table(["", *map(peers.label, names)], rows)
+
+
+def corpus_table(figures):
+    """A table with a line for each form of file: every sample's figures are in results.json."""
+    return table(["", *map(peers.label, npy_corpus.LIBRARIES)], npy_corpus.summary(figures))
 
 
 def cell(figure):

@@ -1,11 +1,12 @@
 """The targets as ratios of one run: each target, its figures, and whether it is met."""
 
+import statistics
 import tomllib
 from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import channel, dask, jobs, npy, ruby, standard
+from rows import channel, dask, jobs, npy, npy_corpus, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
@@ -250,12 +251,7 @@ def in_memory(kind, workers, row=npy.THREADS):
 
 
 # What is compared: (case, who) of ours and of the other.
-NPY, NPZ, RANDOM, SMOOTH = (
-    npy.program.NPY,
-    npy.program.NPZ,
-    npy.program.RANDOM,
-    npy.program.SMOOTH,
-)
+NPY, NPZ, SMOOTH = npy.program.NPY, npy.program.NPZ, npy.program.SMOOTH
 INSIDE = [(npy.THREADS, npy.case(npy.INSIDE, threads)) for threads in (1, 2)]
 NPY_RATES = (
     (
@@ -265,28 +261,10 @@ NPY_RATES = (
         [((*in_memory(NPY, 1), npy.PRIVATE), (*in_memory(NPY, 1), npy.SPDL))],
     ),
     (
-        "npz no copy",
-        "load_npz(bytes, shared=False), stored: at least 4 × spdl.io's rate",
-        4,
-        [((*in_memory(NPZ, 1), npy.PRIVATE), (*in_memory(NPZ, 1), npy.SPDL))],
-    ),
-    (
-        "npz deflated",
-        "load_npz, deflated, one thread: at least 2 × numpy.load's rate",
-        2,
-        [
-            ((*in_memory(kind, 1), npy.OURS), (*in_memory(kind, 1), npy.NUMPY))
-            for kind in (RANDOM, SMOOTH)
-        ],
-    ),
-    (
         "npz deflated outside",
         "load_npz, deflated, in two threads: at least 1.8 × its rate in one",
         1.8,
-        [
-            ((*in_memory(kind, 2), npy.OURS), (*in_memory(kind, 1), npy.OURS))
-            for kind in (RANDOM, SMOOTH)
-        ],
+        [((*in_memory(SMOOTH, 2), npy.OURS), (*in_memory(SMOOTH, 1), npy.OURS))],
     ),
     (
         "npz deflated inside",
@@ -319,6 +297,46 @@ def least_of(ratios, least):
     if not ratios:
         return None, ""
     return min(ratios)[0] >= least, ", ".join(words for _, words in ratios)
+
+
+STORED, DEFLATED = (npy_corpus.STORED, npy_corpus.ALIGNED), (npy_corpus.DEFLATED,)
+# Key, the options of the call, whose time, in which forms, how many times the other's rate.
+CORPUS = (
+    ("views", ", shared=False", npy.PRIVATE, STORED, 3, npy.SPDL),
+    ("shared", "", npy.OURS, STORED, 1, npy.SPDL),
+    ("copies", ", shared=False, align=True", npy_corpus.COPIED, STORED, 1, npy.SPDL),
+    ("deflated shared", "", npy.OURS, DEFLATED, 2, npy.NUMPY),
+    ("deflated shared spdl", "", npy.OURS, DEFLATED, 1, npy.SPDL),
+    ("deflated private", ", shared=False", npy.PRIVATE, DEFLATED, 2, npy.NUMPY),
+    ("deflated private spdl", ", shared=False", npy.PRIVATE, DEFLATED, 1, npy.SPDL),
+)
+
+
+def corpus_targets(figures):
+    """Each target holds for every sample."""
+    for key, options, who, forms, least, other in CORPUS:
+        pairs = [
+            ((npy_corpus.ROW, where, who), (npy_corpus.ROW, where, other))
+            for name in npy_corpus.corpus.SAMPLES
+            for form in forms
+            for where in [npy_corpus.case(name, form, npy.MEMORY)]
+        ]
+        words = "stored" if forms == STORED else "deflated"
+        target = (
+            f"load_npz(bytes{options}), {words}, every sample: at least {least} × {other}'s rate"
+        )
+        yield f"corpus {key}", target, *every_one_of(times(figures, pairs), least)
+
+
+def every_one_of(ratios, least):
+    """Returns whether all reach the least, and words of the median, the worst and all misses."""
+    if not ratios:
+        return None, ""
+    ratios.sort()
+    middle = statistics.median(ratio for ratio, _ in ratios)
+    missed = [words for ratio, words in ratios if ratio < least]
+    below = f"{len(missed)} of {len(ratios)} below it" if missed else "worst"
+    return not missed, f"median {middle:.2f} ×; {below}: {', '.join(missed or [ratios[0][1]])}"
 
 
 def npy_pool(figures):
@@ -456,6 +474,7 @@ def judge(results):
         path_targets,
         channel_targets,
         npy_targets,
+        corpus_targets,
         dask_targets,
     ):
         for key, target, met, words in rows(figures):

@@ -204,7 +204,11 @@ OTHER_LONG = (
 CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
 CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
 LOKY_SHORT, LOKY_LONG = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
-WATCH_TESTS = ("ci/suites/test_running.py", "ci/measurements/test_leftovers.py")
+WATCH_TESTS = (
+    "ci/suites/test_running.py",
+    "ci/measurements/test_leftovers.py",
+    "ci/measurements/test_npy_corpus.py",
+)
 OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
 INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 

@@ -1,11 +1,12 @@
-"""Loads NPY and NPZ files by one library: in threads, in processes, or beside a main thread that
-ticks.
+"""Loads NPY and NPZ files by one library: in threads, in processes, beside a main thread that
+ticks, or alone.
 
-    python npy.py LIBRARY FOLDER
+    python npy.py threads|processes|ticks|corpus LIBRARY FOLDER
 
 FOLDER is what `make` wrote: sets of samples, each an RGB image and its labels. Each line of JSON is
 an order, and the answer is the seconds of one load: of an image and its labels. Workers are forked.
-The last load of each task is compared with the sample when the time has ended.
+The last load of each task is compared with the sample when the time has ended. In `corpus` an order
+names a file of `npy_corpus.py` instead.
 """
 
 import concurrent.futures
@@ -72,18 +73,11 @@ def save_torch(path, arrays):
     torch.save(dict(zip(("image", "labels"), tensors, strict=True)), f"{path}.pt")
 
 
-NPY, NPZ, RANDOM, SMOOTH, TWO = (
-    "NPY",
-    "NPZ",
-    "NPZ deflated, random",
-    "NPZ deflated, smooth",
-    "NPZ deflated, two images",
-)
+NPY, NPZ, SMOOTH, TWO = "NPY", "NPZ", "NPZ deflated, smooth", "NPZ deflated, two images"
 # How the arrays of each kind are made and saved.
 KINDS = {
     NPY: (make_random, save_npy),
     NPZ: (make_random, save_npz),
-    RANDOM: (make_random, save_deflated),
     SMOOTH: (make_smooth, save_deflated),
     TWO: (make_two, save_deflated),
 }
@@ -109,14 +103,18 @@ def made(kind, at):
 
 
 class Numpy:
-    """Like the other libraries it loads a sample: `npy` from two sources, `npz` from one."""
+    """Like the other libraries it loads a sample: `npy` from two sources, `npz` and `named` from
+    one, as a list and by the names."""
 
     def npy(self, sources):
         return [np.load(opened(source)) for source in sources]
 
     def npz(self, source):
+        return list(self.named(source).values())
+
+    def named(self, source):
         with np.load(opened(source)) as archive:
-            return list(archive.values())
+            return dict(archive)
 
 
 def opened(source):
@@ -146,6 +144,9 @@ class Spdl:
     def npz(self, source):
         return list(self._load_npz(source).values())
 
+    def named(self, source):
+        return dict(self._load_npz(source))
+
 
 class Safetensors:
     def __init__(self):
@@ -154,9 +155,12 @@ class Safetensors:
         self._load, self._load_file = safetensors.numpy.load, safetensors.numpy.load_file
 
     def npz(self, source):
-        load = self._load if isinstance(source, bytes) else self._load_file
-        found = load(source)
+        found = self.named(source)
         return [found["image"], found["labels"]]
+
+    def named(self, source):
+        load = self._load if isinstance(source, bytes) else self._load_file
+        return load(source)
 
 
 class Torch:
@@ -172,18 +176,22 @@ class Torch:
 
 
 class Ours:
-    def __init__(self, shared=True, threads=1):
+    def __init__(self, threads=1, **options):
         from shmarray import load_npy, load_npz
 
         self._load_npy, self._load_npz = load_npy, load_npz
-        self._shared, self._threads = shared, threads
+        self._threads, self._options = threads, options
 
     def npy(self, sources):
-        return [self._load_npy(source, shared=self._shared) for source in sources]
+        return [self._load_npy(source, **self._options) for source in sources]
 
     def npz(self, source):
-        with self._load_npz(source, shared=self._shared) as archive:
+        with self._load_npz(source, **self._options) as archive:
             return list(archive.load(threads=self._threads).values())
+
+    def named(self, source):
+        with self._load_npz(source, **self._options) as archive:
+            return dict(archive)
 
 
 class Computing:
@@ -197,11 +205,14 @@ class Computing:
 
 # The libraries by their names in tables: how they load.
 OURS, PRIVATE, OUR_POOL = "ours", "shmarray, shared=False", "numpy.load, shmarray's pool"
+COPIED, OUR_MAPPED = "shmarray, align=True", "shmarray, mmap_mode"
 MAPPED = "numpy.load, mmap_mode"
 IDLE, IN_C, IN_PYTHON = "an idle neighbour", "a neighbour in C", "a neighbour in Python"
 LIBRARIES = {
     OURS: Ours,
     PRIVATE: lambda: Ours(shared=False),
+    COPIED: lambda: Ours(shared=False, align=True),
+    OUR_MAPPED: lambda: Ours(mmap_mode="c"),
     "numpy.load": Numpy,
     OUR_POOL: Numpy,
     MAPPED: Mapped,
@@ -216,7 +227,10 @@ LIBRARIES = {
 
 def loader(library, order):
     """The function that loads a sample's sources."""
-    load = library.npy if order["kind"] == NPY else library.npz
+    return from_sources(library, library.npy if order["kind"] == NPY else library.npz, order)
+
+
+def from_sources(library, load, order):
     if order["on_disk"] and getattr(library, "takes_bytes_alone", False):
         return lambda sources: load(read(sources))
     return load
@@ -226,18 +240,6 @@ def read(sources):
     if isinstance(sources, list):
         return [read(source) for source in sources]
     return pathlib.Path(sources).read_bytes()
-
-
-def reading(load):
-    """Loads, and reads every byte."""
-
-    def run(source):
-        arrays = load(source)
-        for array in arrays:
-            array.reshape(-1).view("u8").sum()
-        return arrays
-
-    return run
 
 
 def samples(name, folder, order):
@@ -286,7 +288,6 @@ class Threads:
         inside = order.get("inside", 1)
         library = Ours(threads=inside) if inside > 1 else self.library
         load = loader(library, order)
-        load = reading(load) if order.get("reads") else load
         sources = list(samples(self.name, self.folder, order))
         began = time.perf_counter()
         tasks = [
@@ -439,7 +440,41 @@ def ticks(seconds):
     return found
 
 
-WAYS = {"threads": Threads, "processes": Processes, "ticks": Ticks}
+class Alone:
+    """Answers by the processor time of one load in this process: of all arrays of a file."""
+
+    def __init__(self, name, _folder):
+        self.library = LIBRARIES[name]()
+
+    def run(self, order):
+        """Loads more often until it takes the least time. The runs before warm up."""
+        load = from_sources(self.library, self.library.named, order)
+        file, loads = source(order["path"], order), 1
+        while True:
+            began = time.process_time()
+            arrays = repeat(load, file, loads)
+            seconds = time.process_time() - began
+            if seconds >= order["least_seconds"]:
+                break
+            loads = max(2 * loads, round(loads * order["least_seconds"] / max(seconds, 1e-6)))
+        verify_named(arrays, order["sample"])
+        return seconds / loads
+
+    def close(self):
+        pass
+
+
+def verify_named(arrays, path):
+    """Compares arrays with those that NumPy loads from the sample's stored file."""
+    with np.load(path) as sample:
+        if arrays.keys() != set(sample.files) or not all(
+            arrays[name].dtype == expected.dtype and np.array_equal(arrays[name], expected)
+            for name, expected in sample.items()
+        ):
+            raise ValueError("what was loaded differs from its sample")
+
+
+WAYS = {"threads": Threads, "processes": Processes, "ticks": Ticks, "corpus": Alone}
 
 
 def main(way, name, folder):
