@@ -140,7 +140,7 @@ class NpyBadInputTest < SharedMemoryTest
 
   def test_a_name_is_no_path_and_of_two_members_with_one_name_the_later_counts
     text = zipped_of_bytes.gsub("a.npy".b, "../np".b)
-    assert_equal(["../np"], Shmarray.load_npz(bytes: text, &:files))
+    assert_equal(["../np", "b"], Shmarray.load_npz(bytes: text, &:files))
     text = zipped({ "aa" => "x", "bb" => "y" }).gsub("bb".b, "aa".b)
     assert_equal({ "aa" => "y" }, Shmarray.load_npz(bytes: text, &:to_h))
   end

@@ -59,7 +59,11 @@ class NpyCorpusTest < SharedMemoryTest
         npz = read(says, path, &open)
         next unless npz && says["members"]
 
-        assert_equal says["files"], npz.files, path
+        # Where `a` and `a.npy` are two members, the second has its whole name here.
+        files = npz.files.map do |name|
+          npz.key?(name.delete_suffix(".npy")) ? name.delete_suffix(".npy") : name
+        end
+        assert_equal says["files"], files, path
         says["members"].each do |name, member|
           array = read(member, [path, name]) { npz.fetch(name) }
           assert_reads(member, array, [path, name]) if array && member["crc32"]

@@ -120,8 +120,7 @@ class NpzTest < SharedMemoryTest
 
   def test_saving_refuses_what_no_archive_has
     { [5] => TypeError, [nil] => TypeError, [[1, 2]] => TypeError,
-      [{ "arr_0" => array }, array] => ArgumentError,
-      [{ "../a" => array }] => ArgumentError }.each do |arrays, type|
+      [{ "arr_0" => array }, array] => ArgumentError }.each do |arrays, type|
       assert_raises(type, arrays.inspect) { Shmarray.save_npz(path("a.npz"), *arrays) }
     end
     assert_raises(ArgumentError) { Shmarray.save_npz(path("a.npz"), compressed: array) }
