@@ -104,7 +104,6 @@ def test_a_line_of_120_columns_is_refused(tmp_path, path):
         ("a.rs", f"//! | {LONG_LINE} |"),
         ("include/shmarray.h", LONG_LINE),
         ("Cargo.lock", LONG_LINE),
-        ("ci/measurements/results.svg", LONG_LINE),
     ],
 )
 def test_tables_addresses_and_generated_files_may_be_wide(tmp_path, path, line):

@@ -17,7 +17,7 @@ GENERATED = (
     "ci/measurements/RESULTS.md",
     "ci/measurements/results.json",
 )
-GENERATED_ENDINGS = (".lock", ".svg")
+GENERATED_ENDINGS = (".lock",)
 UNIT_TESTS = re.compile(r"^#\[cfg\(test\)\]\nmod tests \{(?:\}$|.*?^\}$)", re.M | re.S)
 ALL_OF_RUST = "all of Rust"  # the path of a finding about no file in particular
 

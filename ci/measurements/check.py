@@ -6,23 +6,22 @@
 import json
 import re
 import sys
-from xml.etree import ElementTree
 
 import report
 from harness import HERE, ROOT
-
-DESCRIPTION = "{http://purl.org/dc/elements/1.1/}description"
+from PIL import Image
 
 
 def published(results):
     """Yields each published text: its name, the text, and what results.json gives."""
     words = report.caption(results)
     readme = (ROOT / "README.md").read_text()
-    beside = re.search(r"^!\[([^]]*)\]\(ci/measurements/results\.svg\)$", readme, re.M)
+    beside = re.search(r"^!\[([^]]*)\]\(ci/measurements/results\.png\)$", readme, re.M)
     yield "RESULTS.md", (HERE / "RESULTS.md").read_text(), report.text(results)
     yield "the README's words beside the picture", beside and " ".join(beside[1].split()), words
-    for picture in ("results.svg", *report.pictures(results)):
-        yield picture, ElementTree.parse(HERE / picture).findtext(f".//{DESCRIPTION}"), words
+    for picture in ("results.png", *report.pictures(results)):
+        with Image.open(HERE / picture) as image:
+            yield picture, image.text.get("Description"), words
 
 
 def main():

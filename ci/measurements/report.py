@@ -28,8 +28,8 @@ ROWS = {
     "growth": "Growth",
 }
 PICTURES = {
-    "npy threads": {"npy.svg": "Loads per second, and ticks beside loads"},
-    "growth": {"growth.svg": "Curves of the four operations over size and number"},
+    "npy threads": {"npy.png": "Loads per second, and ticks beside loads"},
+    "growth": {"growth.png": "Curves of the four operations over size and number"},
 }
 CAPTIONED = {who: peers.label(who) for who in ("ours", "ray", "pickle5", "pipe")}
 MARKS = {True: "met", False: "**missed**", None: "–"}
@@ -97,7 +97,7 @@ def section(results, row, title):
 
 
 def pictures(results):
-    """The names of the pictures that results of these rows have beside results.svg."""
+    """The names of the pictures that results of these rows have beside results.png."""
     rows = {figure["row"] for figure in results["figures"]}
     return [name for row, drawn in PICTURES.items() if row in rows for name in drawn]
 
