@@ -394,12 +394,6 @@ def test_an_archive_that_is_cut_off_is_refused(save, shared):
             shmarray.load_npz(data[:size], shared=shared)
 
 
-@pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_two_members_with_one_name_are_refused():
-    data = zipped([("a.npy", npy(GRID)), ("a.npy", npy(-GRID))])
-    with pytest.raises(ValueError, match=r"a\.npy"):
-        shmarray.load_npz(data)
-
 
 def test_a_missing_file_and_what_is_no_file_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
