@@ -394,7 +394,6 @@ def test_an_archive_that_is_cut_off_is_refused(save, shared):
             shmarray.load_npz(data[:size], shared=shared)
 
 
-
 def test_a_missing_file_and_what_is_no_file_are_refused(tmp_path):
     with pytest.raises(FileNotFoundError, match="missing"):
         shmarray.load_npz(tmp_path / "missing.npz")
