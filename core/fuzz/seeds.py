@@ -11,10 +11,11 @@ import pathlib
 import shutil
 import struct
 import sys
+import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent.parent / "ci/conformance/golden"
-NPY_CORPUS = HERE.parent / "tests/npy_corpus"
+NPY_CORPUS = HERE.parent / "tests/npy_corpus/files.tar.gz"
 # Longer ones only make every mutation slower.
 MOST_BYTES = 2000
 # What segment_file makes right: nothing but the id, so that each is refused or attached as it is.
@@ -53,13 +54,7 @@ def seeds():
     named = (GOLDEN / "segments/bool_named").read_bytes()
     yield "segment_file/found_by_name", FOUND_BY_NAME + named
     yield from channel_seeds((GOLDEN / "channels/queue").read_bytes())
-    for target, ending in (("npy_file", ".npy"), ("npz_file", ".npz")):
-        for path in sorted(NPY_CORPUS.glob(f"*{ending}")):
-            if path.stat().st_size <= MOST_BYTES:
-                # An archive is tried as it is, and with the CRCs and headers that it should have.
-                fronts = {"": b""} if ending == ".npy" else {"": b"\0", "-corrected": b"\3"}
-                for name, front in fronts.items():
-                    yield f"{target}/{path.stem}{name}", front + path.read_bytes()
+    yield from file_seeds()
     for kind, registry in enumerate(REGISTRIES):
         pairs = [(STEPS.index(step), what) for step, what in lives(kind)]
         yield f"registry_file/{registry}", b"".join(map(bytes, pairs))
@@ -93,6 +88,19 @@ def lives(kind):
         ("name", 0x88),
     ]
     yield from [("sweep", 0), ("registry", 0), ("unlink", 0x88)]
+
+
+def file_seeds():
+    """The small files of the corpus of NPY files."""
+    with tarfile.open(NPY_CORPUS) as corpus:
+        for member in corpus:
+            path, data = pathlib.Path(member.name), corpus.extractfile(member).read()
+            if len(data) <= MOST_BYTES:
+                # An archive is tried as it is, and with the CRCs and headers that it should have.
+                is_npy = path.suffix == ".npy"
+                fronts = {"": b""} if is_npy else {"": b"\0", "-corrected": b"\3"}
+                for name, front in fronts.items():
+                    yield f"{path.suffix[1:]}_file/{path.stem}{name}", front + data
 
 
 def handles(index):

@@ -10,12 +10,14 @@ use std::fs;
 use std::io::Cursor;
 use std::path::{Path, PathBuf};
 
+use flate2::read::GzDecoder;
 use serde_json::Value;
 use shmarray::npy::{
     Contents, Elements, Header, Member, Npy, Npz, NpzOptions, Source, write_npy, write_npz,
 };
 use shmarray::{Array, Error, Options, Order};
 use support::scenario;
+use tempfile::TempDir;
 
 /// The fields that an error may name, by the files that have them at fault. The first pattern that
 /// is a part of the name counts.
@@ -53,6 +55,14 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/npy_corpus")
 }
 
+/// Returns a new folder with the files of the corpus.
+fn unpacked() -> TempDir {
+    let place = TempDir::new().unwrap();
+    let packed = fs::File::open(folder().join("files.tar.gz")).unwrap();
+    tar::Archive::new(GzDecoder::new(packed)).unpack(place.path()).unwrap();
+    place
+}
+
 /// Returns the files of the corpus, each with what it must read as.
 fn expected() -> BTreeMap<String, Value> {
     let text = fs::read_to_string(folder().join("expected.json")).unwrap();
@@ -63,8 +73,9 @@ fn expected() -> BTreeMap<String, Value> {
 /// Does something with each file, read from its path and from memory. Reports all that differ.
 fn each_file(ending: &str, check: impl Fn(&str, &Value, Source<'_>) -> Result<(), String>) {
     let (mut differ, mut count) = (Vec::new(), 0);
+    let files = unpacked();
     for (name, says) in expected().iter().filter(|(name, _)| name.ends_with(ending)) {
-        let path = folder().join(name);
+        let path = files.path().join(name);
         let bytes = fs::read(&path).unwrap();
         for source in [Source::file(&path).unwrap(), Source::bytes(&bytes)] {
             differ.extend(check(name, says, source).err().map(|says| format!("{name}: {says}")));
@@ -239,10 +250,9 @@ fn every_file_of_the_corpus_has_one_origin_and_is_expected() {
     let origins = fs::read_to_string(folder().join("origins.toml")).unwrap();
     let tables = origins.lines().filter_map(|line| line.strip_prefix("[\"")?.strip_suffix("\"]"));
     let patterns: Vec<_> = tables.collect();
-    let files = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().file_name());
-    let files = files.map(|name| name.into_string().unwrap());
-    let files = files.filter(|name| name.ends_with(".npy") || name.ends_with(".npz"));
-    let mut files: Vec<_> = files.collect();
+    let place = unpacked();
+    let files = fs::read_dir(place.path()).unwrap().map(|entry| entry.unwrap().file_name());
+    let mut files: Vec<_> = files.map(|name| name.into_string().unwrap()).collect();
     files.sort_unstable();
     assert_eq!(files, expected().into_keys().collect::<Vec<_>>());
     for name in files {
@@ -276,9 +286,10 @@ fn archive_written_again(source: Source<'_>) -> Result<Vec<u8>, Error> {
 fn files_of_numpy_are_written_again_byte_for_byte() {
     scenario("files_of_numpy_are_written_again_byte_for_byte", || {
         let (mut differ, mut count) = (Vec::new(), 0);
+        let files = unpacked();
         let all = expected().into_keys().filter(|name| name.starts_with("numpy-py313-"));
         for name in all.filter(|name| NOT_AS_SAVED.iter().all(|part| !name.contains(part))) {
-            let path = folder().join(&name);
+            let path = files.path().join(&name);
             let written = match name.ends_with(".npy") {
                 true => written_again(Source::file(&path).unwrap()),
                 false => archive_written_again(Source::file(&path).unwrap()),

@@ -4,6 +4,7 @@ there tells what each field of expected.json means.
 
 import io
 import json
+import tarfile
 import zlib
 from pathlib import Path
 
@@ -99,10 +100,20 @@ def check_npy(says, source, shared):
         assert len(file.read()) == says.get("behind", 0)
 
 
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    """A folder with the files."""
+    folder = tmp_path_factory.mktemp("corpus")
+    with tarfile.open(CORPUS / "files.tar.gz") as packed:
+        for member in packed:
+            (folder / member.name).write_bytes(packed.extractfile(member).read())
+    return folder
+
+
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("says", ARRAYS, ids=lambda says: says["file"])
-def test_an_npy_file_of_another_program_reads_as_it_should(says, way):
-    check_npy(says, *way(CORPUS / says["file"]))
+def test_an_npy_file_of_another_program_reads_as_it_should(says, way, corpus):
+    check_npy(says, *way(corpus / says["file"]))
 
 
 def check_member(says, npz, key):
@@ -141,8 +152,8 @@ def check_npz(says, source, shared, verify):
 @pytest.mark.parametrize("verify", [False, True], ids=["", "verify"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("says", ARCHIVES, ids=lambda says: says["file"])
-def test_an_npz_file_of_another_program_reads_as_it_should(says, way, verify):
-    source, shared = way(CORPUS / says["file"])
+def test_an_npz_file_of_another_program_reads_as_it_should(says, way, verify, corpus):
+    source, shared = way(corpus / says["file"])
     if isinstance(source, OnlyRead):
         source = memoryview(source.file.getvalue())
     check_npz(says, source, shared, verify)

@@ -1,6 +1,8 @@
 # frozen_string_literal: true
 
 require_relative "npy_helper"
+require "rubygems/package"
+require "tmpdir"
 require "zlib"
 
 # Files of other programs (core/tests/npy_corpus) read as NumPy reads them, or are refused by an
@@ -9,13 +11,20 @@ class NpyCorpusTest < SharedMemoryTest
   include NpyFiles
 
   FOLDER = File.expand_path("../../../core/tests/npy_corpus", __dir__)
+  FILES = Dir.mktmpdir
+  Minitest.after_run { FileUtils.rm_rf(FILES) }
+  Zlib::GzipReader.open(File.join(FOLDER, "files.tar.gz")) do |packed|
+    Gem::Package::TarReader.new(packed).each do |entry|
+      File.binwrite(File.join(FILES, entry.full_name), entry.read || "")
+    end
+  end
   EXPECTED = JSON.parse(File.read(File.join(FOLDER, "expected.json"), encoding: "UTF-8"))
 
   # Files of this kind, with what they must read as.
   def each_file(ending)
     files = EXPECTED.select { |says| says["file"].end_with?(ending) }
     assert_operator files.size, :>, 50
-    files.each { |says| yield File.join(FOLDER, says["file"]), says }
+    files.each { |says| yield File.join(FILES, says["file"]), says }
   end
 
   # Returns the block's result; nil if it is refused, as it may be.

@@ -1,7 +1,9 @@
 """Writes the files of the corpus that need no other program, and what each file must read as.
 
-    python core/tests/npy_corpus/make.py           writes handmade files and expected.json
-    python core/tests/npy_corpus/make.py --check   compares both with what is there
+    python core/tests/npy_corpus/make.py FILE…     adds files of other programs; writes all anew
+    python core/tests/npy_corpus/make.py --check   compares with what is there
+
+files.tar.gz has the files. `tar -xzf` unpacks them; each test does so by itself.
 
 origins.toml says which program wrote each file. expected.json is what NumPy reads in it, but for
 DIFFERS below. Needs NumPy 2 under a 64-bit Python.
@@ -19,10 +21,13 @@ DIFFERS below. Needs NumPy 2 under a 64-bit Python.
 """
 
 import fnmatch
+import gzip
 import io
 import json
 import struct
 import sys
+import tarfile
+import tempfile
 import warnings
 import zipfile
 import zlib
@@ -32,6 +37,7 @@ import numpy as np
 from numpy.lib import format as npy
 
 HERE = Path(__file__).parent
+ARCHIVE = HERE / "files.tar.gz"
 SIX = struct.pack("<6i", *range(6))
 
 # What we say of files of which NumPy says something else.
@@ -295,24 +301,44 @@ def expected(path):
         return {"file": path.name, "files": files, "members": kept, **either}
 
 
+def files_in(archive):
+    """Returns the contents of each file of the corpus by its name."""
+    with tarfile.open(archive) as packed:
+        return {member.name: packed.extractfile(member).read() for member in packed}
+
+
+def packed(files):
+    """Returns an archive that depends on nothing but the files."""
+    tar = io.BytesIO()
+    with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as archive:
+        for name, data in sorted(files.items()):
+            facts = tarfile.TarInfo(name)
+            facts.size = len(data)
+            archive.addfile(facts, io.BytesIO(data))
+    return gzip.compress(tar.getvalue(), mtime=0)
+
+
+def all_expected(files):
+    """Returns the text of expected.json."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name, data in files.items():
+            Path(folder, name).write_bytes(data)
+        lines = ",\n".join(json.dumps(expected(path)) for path in sorted(Path(folder).iterdir()))
+    return f"[\n{lines}\n]\n"
+
+
 def main():
-    check = "--check" in sys.argv[1:]
     warnings.simplefilter("ignore")
-    wrong = []
-    for name, data in handmade():
-        path = HERE / name
-        if check and (not path.exists() or path.read_bytes() != data):
-            wrong.append(name)
-        elif not check:
-            path.write_bytes(data)
-    files = sorted([*HERE.glob("*.npy"), *HERE.glob("*.npz")])
-    lines = ",\n".join(json.dumps(expected(path)) for path in files)
-    text = f"[\n{lines}\n]\n"
+    there = files_in(ARCHIVE) if ARCHIVE.exists() else {}
+    added = [Path(path) for path in sys.argv[1:] if path != "--check"]
+    files = {**there, **{path.name: path.read_bytes() for path in added}, **dict(handmade())}
+    text = all_expected(files)
     path = HERE / "expected.json"
-    if check and path.read_text() != text:
-        wrong.append(path.name)
-    elif not check:
+    if "--check" not in sys.argv[1:]:
+        ARCHIVE.write_bytes(packed(files))
         path.write_text(text)
+    wrong = [name for name, data in files.items() if files_in(ARCHIVE).get(name) != data]
+    wrong += [path.name] if path.read_text() != text else []
     print("\n".join(f"FAILED {name} differs" for name in wrong), end="\n" if wrong else "")
     print(f"{len(files)} files")
     return bool(wrong)

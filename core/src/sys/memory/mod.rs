@@ -21,7 +21,8 @@ mod segment_file;
 pub(crate) const CAN_PERSIST: bool = true;
 
 pub(crate) use clock::{
-    is_absent_or_foreign, monotonic_ns, most_cached_bytes, most_mappings, thread_ns,
+    available_memory, is_absent_or_foreign, monotonic_ns, most_cached_bytes, most_mappings,
+    thread_ns,
 };
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
