@@ -1,5 +1,6 @@
 //! An NPZ file: named arrays in a ZIP archive.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Mutex;
 
@@ -23,6 +24,9 @@ use crate::sys;
 const LEAST_LIMIT_BYTES: u64 = 1 << 30;
 /// The default limit, as a multiple of the archive's size.
 const LIMIT_RATIO: u64 = 100;
+/// The bytes of a deflated member that is inflated when it is opened. To inflate its header alone
+/// takes as long.
+const SMALL_BYTES: u64 = 64 << 10;
 /// The bytes that a verification reads at once.
 const VERIFIED_BYTES: u64 = 256 << 10;
 
@@ -189,6 +193,8 @@ pub struct Member<'n> {
     directory: &'n Directory<'n>,
     entry: &'n Entry,
     extent: Extent,
+    /// The whole member, if it is small and libdeflate inflates it.
+    whole: Option<Vec<u8>>,
     header: Option<Header>,
     /// Where the elements lie in the inflated member: all of it, if it is no NPY file.
     elements: Range<u64>,
@@ -196,7 +202,12 @@ pub struct Member<'n> {
 
 impl<'n> Member<'n> {
     fn open(directory: &'n Directory<'n>, entry: &'n Entry, extent: Extent) -> Result<Self> {
-        let header = read_header(directory, entry, extent)?;
+        let is_small = entry.size <= SMALL_BYTES;
+        let whole = if is_small { inflated(directory.source(), extent) } else { None };
+        let header = match &whole {
+            Some(member) => header_of(member).map_err(|fault| directory.invalid(entry, fault))?,
+            None => read_header(directory, entry, extent)?,
+        };
         let elements = match &header {
             Some(header) => header.data_offset()..header.data_offset() + header.data_bytes(),
             None => 0..entry.size,
@@ -206,7 +217,7 @@ impl<'n> Member<'n> {
             let reason = format!("the array takes {needed} bytes, the member {size}");
             return Err(directory.invalid(entry, Fault::new("data", reason)));
         }
-        Ok(Self { directory, entry, extent, header, elements })
+        Ok(Self { directory, entry, extent, whole, header, elements })
     }
 
     /// Returns its name in the archive.
@@ -298,7 +309,7 @@ impl<'n> Member<'n> {
     /// As for [`Member::load`]; [`Error::NoMemory`].
     pub fn read(&self) -> Result<Vec<u8>> {
         if let Some(member) = self.inflated_at_once() {
-            return Ok(member);
+            return Ok(member.into_owned());
         }
         let size = self.size_bytes();
         let mut bytes = sys::room_for("a member of an archive", size)?;
@@ -328,18 +339,31 @@ impl<'n> Member<'n> {
     }
 
     /// Returns the whole member, if it is one that libdeflate inflates.
-    #[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
-    fn inflated_at_once(&self) -> Option<Vec<u8>> {
-        whole::inflate(self.directory.source(), self.extent)
-    }
-
-    #[cfg(not(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri))))]
-    fn inflated_at_once(&self) -> Option<Vec<u8>> {
-        None
+    fn inflated_at_once(&self) -> Option<Cow<'_, [u8]>> {
+        match &self.whole {
+            Some(member) => Some(Cow::Borrowed(member)),
+            None => inflated(self.directory.source(), self.extent).map(Cow::Owned),
+        }
     }
 
     fn stream(&self) -> Stream<'_> {
         Stream::new(self.directory.source(), &self.entry.name, self.extent)
+    }
+}
+
+#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+use whole::inflate as inflated;
+
+#[cfg(not(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri))))]
+fn inflated(_source: &Source<'_>, _extent: Extent) -> Option<Vec<u8>> {
+    None
+}
+
+/// Returns the header of a whole member, if it has one.
+fn header_of(member: &[u8]) -> std::result::Result<Option<Header>, Fault> {
+    match member.starts_with(MAGIC) {
+        true => Header::read(member).map(Some),
+        false => Ok(None),
     }
 }
 

@@ -19,9 +19,8 @@ use super::stream::Extent;
 use super::threads::give_way;
 use crate::sys;
 
-/// The most bytes of a member. A thread inflates so many in 4 to 9 ms, and gives way before and
-/// after.
-const MOST_BYTES: u64 = 4 << 20;
+/// The most bytes of a member: those of a large image. A thread gives way before and after.
+const MOST_BYTES: u64 = 16 << 20;
 
 /// What private memory is for.
 const ROOM: &str = "a member of an archive";
