@@ -42,7 +42,6 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("zip-deflate-broken", &["data"]),
     ("zip-size-too-small", &["size"]),
     ("zip-local-name-differs", &["name"]),
-    ("same-name-twice", &["name"]),
     ("zip-", &["archive", "directory", "compressed size"]),
     ("no-fields", &["descr"]),
     ("npy-matlab-one-dimension", &["shape"]),

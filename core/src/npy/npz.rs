@@ -13,7 +13,7 @@ use super::source::Source;
 use super::stream::{Extent, Stream};
 use super::threads::{each_in_order, threads_for};
 #[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
-use super::whole;
+use super::whole::inflate as inflated;
 use crate::array::{Array, Options};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
@@ -351,9 +351,7 @@ impl<'n> Member<'n> {
     }
 }
 
-#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
-use whole::inflate as inflated;
-
+/// Without libdeflate no member is inflated at once.
 #[cfg(not(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri))))]
 fn inflated(_source: &Source<'_>, _extent: Extent) -> Option<Vec<u8>> {
     None
