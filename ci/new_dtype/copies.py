@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 # The type string is not NumPy's, which has none for bfloat16: this dtype is only an example.
 TEXT = "<b2"
 
-TABLE = "core/src/dtype/table.rs"
+TABLE = "core/src/value/dtype/table.rs"
 FORMAT = "core/FORMAT.md"
 GOLDEN = "ci/conformance/golden/make.py"
 CONSTANT = "ffi/src/dtype.rs"

@@ -6,18 +6,22 @@
 use divan::{Bencher, counter::BytesCount};
 
 #[allow(dead_code, unreachable_pub, unused_imports)]
-#[path = "../src/copy/mod.rs"]
-mod copy;
-#[allow(dead_code, unreachable_pub)]
-#[path = "../src/per_byte/mod.rs"]
-mod per_byte;
+#[path = "../src/element"]
+pub(crate) mod element {
+    #[path = "copy/mod.rs"]
+    pub(crate) mod copy;
+    #[path = "per_byte/mod.rs"]
+    pub(crate) mod per_byte;
+}
 /// The part of the crate that `copy` uses.
-pub(crate) mod shape {
-    pub(crate) use shmarray::{Layout, Order};
+pub(crate) mod value {
+    pub(crate) mod shape {
+        pub(crate) use shmarray::{Layout, Order};
+    }
 }
 
-use copy::{End, copy_in_parts};
-use shape::{Layout, Order};
+use element::copy::{End, copy_in_parts};
+use value::shape::{Layout, Order};
 
 /// Elements of eight bytes, 32 MB.
 const SHAPE: [u64; 2] = [2000, 2000];
@@ -109,7 +113,7 @@ mod files {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    use super::{BYTES, Bencher, BytesCount, End, ITEM, Layout, SOURCES, copy, layout};
+    use super::{BYTES, Bencher, BytesCount, End, ITEM, Layout, SOURCES, element::copy, layout};
 
     fn new_file() -> File {
         let memory =

@@ -19,7 +19,8 @@
 //! holders end. FORMAT.md beside this crate specifies the bytes; ARCHITECTURE.md in the repository
 //! is the guide to the source.
 //!
-//! The modules form a line: each uses only those before it.
+//! The modules form floors: each uses only those above it in this file, and so do the files of each
+//! floor in its `mod.rs`.
 #![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
 #![cfg_attr(
     any(not(target_os = "linux"), shmarray_portable, miri),
@@ -31,7 +32,7 @@
 )]
 
 // The message stands alone: on these targets the code still passes the compiler's other checks. So
-// sys/linux casts where C's types are narrower on 32 bits.
+// system/linux casts where C's types are narrower on 32 bits.
 #[cfg(not(all(
     target_endian = "little",
     target_pointer_width = "64",
@@ -41,70 +42,50 @@ compile_error!(
     "shmarray needs Linux, macOS or Windows on a little-endian machine with 64-bit pointers"
 );
 
-// The line of modules. ci/tidy checks it.
-pub(crate) mod error;
-pub(crate) mod json;
-pub(crate) mod dtype;
-pub(crate) mod shape;
-pub(crate) mod name;
-pub(crate) mod descriptor;
-pub(crate) mod format;
-pub(crate) mod control;
-pub(crate) mod lease;
-pub(crate) mod sys;
-pub(crate) mod per_byte;
-pub(crate) mod copy;
-pub(crate) mod mapping;
-pub(crate) mod slab;
-pub(crate) mod segment;
-pub(crate) mod sweep;
-pub(crate) mod process;
-pub(crate) mod number;
+// The floors. ci/tidy checks that each uses only those above it here.
+pub(crate) mod value;
 pub(crate) mod element;
+pub(crate) mod header;
+pub(crate) mod system;
+pub(crate) mod memory;
 pub(crate) mod array;
-pub(crate) mod reduce;
-pub mod npy;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub(crate) mod message;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub(crate) mod queue_slots;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub(crate) mod channel;
-#[cfg(feature = "ndarray")]
-mod views;
+pub(crate) mod file;
+pub(crate) mod transport;
 
+pub use file::npy;
+
+pub use array::reduce::{Reduced, Reduction};
 pub use array::{Array, Options, discard, prepare_pool};
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub use channel::{
-    Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
-    Posted, View,
-};
-pub use copy::copied_bytes;
-pub use descriptor::{Descriptor, MAX_HANDLE_BYTES};
-pub use dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use element::Element;
-pub use error::{Error, ErrorKind, Result};
-pub use format::{ChannelMode, WhenFull};
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub use message::{Message, Pipe, Received, Sent, family, in_band_bytes};
-pub use name::{ArrayName, SegmentId, SegmentText};
-pub use number::Number;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
-pub use queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
-pub use reduce::{Reduced, Reduction};
-pub use segment::{
+pub use element::copy::copied_bytes;
+pub use header::format::{ChannelMode, WhenFull};
+pub use memory::segment::{
     SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, try_directory,
     unlink,
 };
-pub use shape::{Layout, MAX_NDIM, Order, size_bytes};
-pub use slab::limit_pool;
-pub use sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
-pub use sys::Access;
+pub use memory::slab::limit_pool;
+pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
+pub use system::Access;
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub use transport::channel::{
+    Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
+    Posted, View,
+};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub use transport::message::{Message, Pipe, Received, Sent, family, in_band_bytes};
+#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
+pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};
+pub use value::dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
+pub use value::error::{Error, ErrorKind, Result};
+pub use value::name::{ArrayName, SegmentId, SegmentText};
+pub use value::number::Number;
+pub use value::shape::{Layout, MAX_NDIM, Order, size_bytes};
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 /// The version of the segment layout that this library writes: major, minor.
-pub const LAYOUT_VERSION: (u32, u32) = (format::LAYOUT_MAJOR, format::LAYOUT_MINOR);
+pub const LAYOUT_VERSION: (u32, u32) = (header::format::LAYOUT_MAJOR, header::format::LAYOUT_MINOR);
 
 /// Runs the README's examples.
 #[cfg(doctest)]

@@ -2,10 +2,10 @@
 #![allow(unsafe_code)] // copies between addresses
 
 use super::Array;
-use crate::copy::{End, copy_elements, copy_uncounted};
-use crate::error::{Error, Result};
-use crate::shape::{Layout, Order};
-use crate::sys;
+use crate::element::copy::{End, copy_elements, copy_uncounted};
+use crate::system;
+use crate::value::error::{Error, Result};
+use crate::value::shape::{Layout, Order};
 
 impl Array {
     /// Returns the elements as bytes, side by side in C order.
@@ -14,7 +14,8 @@ impl Array {
     /// [`Error::NoMemory`]: with strides of zero, an array may have far more elements than memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let count = self.layout().len() * self.dtype.itemsize();
-        let (mut bytes, size) = (sys::room_for("a copy of the elements", count)?, count as usize);
+        let (mut bytes, size) =
+            (system::room_for("a copy of the elements", count)?, count as usize);
         // SAFETY: the vector has room for all elements, as was just reserved.
         unsafe { self.copy_to(bytes.as_mut_ptr())? };
         // SAFETY: the copy wrote every byte of that size.

@@ -2,17 +2,17 @@
 
 use std::sync::Arc;
 
-use crate::dtype::DType;
-use crate::error::{Error, Result};
-use crate::format::Header;
-use crate::mapping::Fill;
-use crate::name::SegmentId;
-use crate::process;
-use crate::segment::{CreationOptions, Segment, reserve};
-use crate::shape::{Layout, Order};
-use crate::slab::{CellRequest, Reuse};
-use crate::sweep::{self, Occasion};
-use crate::sys::{self, Directory, Operation};
+use crate::header::format::Header;
+use crate::memory::mapping::Fill;
+use crate::memory::process;
+use crate::memory::segment::{CreationOptions, Segment, reserve};
+use crate::memory::slab::{CellRequest, Reuse};
+use crate::memory::sweep::{self, Occasion};
+use crate::system::{self, Directory, Operation};
+use crate::value::dtype::DType;
+use crate::value::error::{Error, Result};
+use crate::value::name::SegmentId;
+use crate::value::shape::{Layout, Order};
 
 /// Returns memory for a new array, held by this process. No other process sees it before it is
 /// complete.
@@ -29,7 +29,7 @@ pub(super) unsafe fn segment(
     process::begin()?;
     let _operation = Operation::begin();
     let directory = Directory::current();
-    sys::is_usable(&directory)?;
+    system::is_usable(&directory)?;
     sweep::at_first_create();
     let must_check = sweep::check_before_reuse(&directory);
     if !options.needs_own_segment()
@@ -50,7 +50,7 @@ pub(super) unsafe fn segment(
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
     process::begin()?;
     let (_operation, directory) = (Operation::begin(), Directory::current());
-    sys::is_usable(&directory)?;
+    system::is_usable(&directory)?;
     sweep::at_first_create();
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
     // elements.

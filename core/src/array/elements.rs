@@ -1,12 +1,12 @@
 //! Access to single elements.
 
 use super::Array;
-use crate::dtype::DType;
 use crate::element::{Element, count_down};
-use crate::error::{Error, Result};
-use crate::number::Number;
+use crate::value::dtype::DType;
+use crate::value::error::{Error, Result};
+use crate::value::number::Number;
 #[cfg(doc)]
-use crate::shape::Layout;
+use crate::value::shape::Layout;
 
 /// Access to single elements.
 impl Array {

@@ -1,11 +1,11 @@
 //! Handles: the text by which another process finds an array, and what messages hold.
 
 use super::Array;
-use crate::descriptor::Descriptor;
-use crate::error::{Error, Result};
-use crate::process;
-use crate::segment;
-use crate::sys::{self, Directory, Owner};
+use crate::memory::process;
+use crate::memory::segment;
+use crate::system::{self, Directory, Owner};
+use crate::value::descriptor::Descriptor;
+use crate::value::error::{Error, Result};
 
 impl Array {
     /// Returns the handle: one line of text by which any process of the machine finds the array.
@@ -63,7 +63,7 @@ impl Array {
     pub fn descriptor_to_send(&self) -> Result<Descriptor> {
         process::begin()?;
         loop {
-            let ticket = sys::family_message(self.segment().directory())?;
+            let ticket = system::family_message(self.segment().directory())?;
             if self.hold_for_message(ticket)? {
                 return Ok(Descriptor { ticket: Some(ticket.id), ..self.descriptor() });
             }

@@ -1,8 +1,8 @@
 //! The options of a new array.
 
-use crate::error::{Error, Result};
-use crate::name::ArrayName;
-use crate::shape::Order;
+use crate::value::error::{Error, Result};
+use crate::value::name::ArrayName;
+use crate::value::shape::Order;
 
 /// Options of a new array, each set by the method of its name.
 ///

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use super::slot_share::SlotShare;
-use crate::segment::Segment;
-use crate::shape::Layout;
+use crate::memory::segment::Segment;
+use crate::value::shape::Layout;
 
 /// Where an array lies. A layout is checked against the segment's data (I1 to I3 of `shape`), and
 /// shared, so that a clone allocates nothing.

@@ -20,8 +20,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Release};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::segment::Segment;
-use crate::shape::Layout;
+use crate::memory::segment::Segment;
+use crate::value::shape::Layout;
 
 const COUNT_BITS: u32 = 28;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
@@ -158,7 +158,7 @@ mod tests {
 
     use super::*;
     use crate::array::{Array, Options};
-    use crate::dtype::DType;
+    use crate::value::dtype::DType;
 
     /// Owns one slot, and counts how often it was given back.
     struct Owner {

@@ -45,7 +45,7 @@ pub(crate) enum Step {
     },
 }
 
-/// As core/src/control/word.rs announces.
+/// As core/src/header/control/word.rs announces.
 const MARK: u64 = u64::from_le_bytes(*b"shmarray");
 const BEFORE: u64 = 1;
 const AFTER: u64 = 2;

@@ -1,0 +1,3 @@
+//! Arrays in files that other programs read.
+
+pub mod npy;

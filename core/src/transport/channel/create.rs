@@ -1,0 +1,112 @@
+//! Creating a channel.
+
+use super::Channel;
+use super::handle_or_name::HandleOrName;
+use super::opened::Opened;
+use super::options::ChannelOptions;
+use super::reader::not_a_channel;
+use crate::array::create_segment;
+use crate::element::Element;
+use crate::header::format::{Header, Payload};
+use crate::memory::segment::CreationOptions;
+use crate::system::Directory;
+use crate::value::dtype::DType;
+use crate::value::error::{Error, Result};
+use crate::value::name::{ArrayName, SegmentId};
+use crate::value::shape::{Layout, Order};
+
+/// The size of a slot for a handle, in bytes.
+const HANDLE_SLOT_BYTES: u64 = 4096;
+
+impl Channel {
+    /// Creates a channel whose messages are arrays of this dtype and shape, in C order.
+    ///
+    /// # Errors
+    /// As [`Array::create`](crate::Array::create); [`Error::InvalidArgument`] for a number of slots
+    /// or ends that a channel cannot have, for a dtype that is too long for the first page of a
+    /// segment, and with `exist_ok` for another description than that of the existing channel.
+    pub fn create(
+        name: &str,
+        dtype: DType,
+        shape: &[u64],
+        options: &ChannelOptions,
+    ) -> Result<Self> {
+        let payload = if options.varying { Payload::Varying } else { Payload::Fixed };
+        Self::create_or_open(&name.parse()?, &dtype, shape, payload, options)
+    }
+
+    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory: a message
+    /// is the handle of one, with a ticket that holds it until it was received.
+    ///
+    /// # Errors
+    /// As [`create`](Self::create).
+    pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
+        let (dtype, shape) = (u8::dtype(), [HANDLE_SLOT_BYTES]);
+        Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
+    }
+
+    fn create_or_open(
+        name: &ArrayName,
+        dtype: &DType,
+        shape: &[u64],
+        payload: Payload,
+        options: &ChannelOptions,
+    ) -> Result<Self> {
+        loop {
+            let created = Self::create_new(name, dtype, shape, payload, options);
+            if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
+                return created;
+            }
+            match Self::open_segment(&HandleOrName::Name(name.clone())) {
+                Ok(opened) => {
+                    check_same(&opened, dtype, shape, payload, options)?;
+                    return Self::join(opened, false);
+                }
+                Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    fn create_new(
+        name: &ArrayName,
+        dtype: &DType,
+        shape: &[u64],
+        payload: Payload,
+        options: &ChannelOptions,
+    ) -> Result<Self> {
+        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+        let channel = options.layout(payload, layout.len() * dtype.itemsize())?;
+        let creation = options.creation()?;
+        let creation = CreationOptions { name: Some(name.clone()), ..creation };
+        let (id, page_bytes) = (SegmentId::random()?, Directory::current().page_bytes());
+        let array = (dtype.clone(), layout);
+        let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
+        let segment = create_segment(header, &creation)?;
+        Self::join(Opened::new(segment).ok_or_else(not_a_channel)?, false)
+    }
+}
+
+/// Refuses an existing channel that differs from the one that was to be created.
+fn check_same(
+    opened: &Opened,
+    dtype: &DType,
+    shape: &[u64],
+    payload: Payload,
+    options: &ChannelOptions,
+) -> Result<()> {
+    let (layout, described) = (opened.words.layout(), opened.segment.described());
+    let differs = |what: &str| {
+        Err(Error::argument("name", format!("the channel of this name has another {what}")))
+    };
+    match () {
+        () if described.0 != dtype => differs("dtype"),
+        () if described.1.shape != shape => differs("shape"),
+        () if layout.payload != payload => differs("kind of message"),
+        () if layout.mode != options.mode => differs("mode"),
+        () if layout.when_full != options.when_full => differs("`when_full`"),
+        () if layout.slots != options.slots => differs("number of slots"),
+        () if layout.ends != options.ends => differs("number of ends"),
+        () => Ok(()),
+    }
+}

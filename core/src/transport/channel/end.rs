@@ -1,0 +1,358 @@
+//! An end of a channel: what one open channel of one process has in it.
+//!
+//! PROTOCOL.md, "Channels", has the steps. An entry is as in a lease table: `owner << 1 | held`.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use super::ends::{Ends, HELD, RECEIVES, SENDS};
+use super::event::{Event, Source};
+use super::handle_text;
+use super::opened::{Opened, close_end, wake_all};
+use super::own_slot::OwnSlot;
+use super::recovery;
+use super::ring::Taken;
+use super::undelivered::Undelivered;
+use super::wait::{SleepWord, Spins};
+use crate::header::control::ChannelWords;
+use crate::header::control::Ordering::{Acquire, Relaxed, Release};
+use crate::header::format::{ChannelMode, Payload};
+use crate::system::{self, FamilyLock, Mutex, Owner};
+use crate::value::error::{Error, Result};
+
+/// The shortest time between two recoveries by one end. It is a tick of the coarse clock shorter
+/// than the time between two looks of a process that waits, so that each look recovers.
+const BETWEEN_RECOVERIES: Duration = Duration::from_millis(90);
+
+/// An end that this process has, until its last loan and its last view are dropped.
+pub(super) struct End {
+    opened: Opened,
+    pub(super) index: u32,
+    /// The number of forks that led to this process: a forked child has no part in the end.
+    fork: u32,
+    /// The looks for a message, and for a slot, before this end sleeps.
+    message_spins: Spins,
+    pub(super) slot_spins: Spins,
+    /// Locked while a thread receives a message of a broadcast: the end has one cursor.
+    pub(super) receiving: Mutex<()>,
+    is_closed: AtomicBool,
+    /// The senders that had left when this end was opened.
+    left_before: u64,
+    /// The number that the next message had when this end was opened.
+    first_new: u64,
+    /// Whether this end has received a message that was published before it was opened.
+    has_old_message: AtomicBool,
+    /// When this end last recovered, in nanoseconds of the coarse clock.
+    recovered_ns: AtomicU64,
+    pub(super) undelivered: Undelivered,
+    own_slots: Box<[OwnSlot]>,
+    /// The messages that were missed, and that the next view tells of.
+    missed: AtomicU64,
+    /// The fd for event loops, once it was asked for.
+    event: Mutex<Option<Arc<Event>>>,
+    /// Whether there is an event. A receive locks nothing to learn that there is none.
+    has_event: AtomicBool,
+    /// Keeps the channel's tickets, if it has any.
+    _family: Option<FamilyLock>,
+}
+
+impl Deref for End {
+    type Target = Opened;
+
+    fn deref(&self) -> &Opened {
+        &self.opened
+    }
+}
+
+impl End {
+    /// Takes an end. For a broadcast that it receives, from the next message on.
+    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+        let (directory, words) = (opened.segment.directory(), opened.words);
+        let owner = system::process_owner(directory).ok_or(Error::Unsupported {
+            what: "a channel where this process cannot lock the registry",
+        })?;
+        let family = match words.layout().payload {
+            Payload::Handle => Some(FamilyLock::new(directory, words.layout().family)?),
+            Payload::Fixed | Payload::Varying => None,
+        };
+        recovery::recover(&opened); // counts the senders that are dead already, and frees entries
+        let index = Self::take_index(&opened, owner)?;
+        let left_before = opened.ends.senders_left_but(index);
+        let end = Self {
+            index,
+            fork: system::fork::forks(),
+            message_spins: Spins::default(),
+            slot_spins: Spins::default(),
+            receiving: Mutex::new(()),
+            is_closed: AtomicBool::new(false),
+            left_before,
+            first_new: opened.ring.next_number(),
+            has_old_message: AtomicBool::new(false),
+            recovered_ns: AtomicU64::new(0),
+            undelivered: Undelivered::default(),
+            own_slots: (0..words.layout().slots).map(|_| OwnSlot::default()).collect(),
+            event: Mutex::new(None),
+            has_event: AtomicBool::new(false),
+            missed: AtomicU64::new(0),
+            _family: family,
+            opened,
+        };
+        if receives {
+            words.roles(end.index).set(RECEIVES);
+        }
+        words.cursor(end.index).store(words.tail().load(Acquire), Relaxed);
+        // AcqRel: all of the end's words come before it is held.
+        let (taken, entry) = (owner.id << 1, &words.entry(end.index).owner);
+        if !entry.replace(taken, taken | HELD) {
+            std::mem::forget(end); // another process took this one for dead, and freed the entry
+            return Err(Error::argument("channel", "the registry was replaced meanwhile"));
+        }
+        end.segment.at_exit(Opened::close_at_exit);
+        end.set_cursor();
+        Ok(end)
+    }
+
+    fn take_index(opened: &Opened, owner: Owner) -> Result<u32> {
+        let most = opened.words.layout().ends;
+        Self::take_entry(&opened.words, owner)
+            .ok_or_else(|| Error::argument("channel", format!("all of its {most} ends are in use")))
+    }
+
+    fn take_entry(words: &ChannelWords, owner: Owner) -> Option<u32> {
+        let index = (0..words.layout().ends).find(|end| {
+            let entry = &words.entry(*end).owner;
+            if entry.load(Relaxed) != 0 {
+                return false;
+            }
+            Self::count_used(words, u64::from(*end) + 1);
+            entry.replace(0, owner.id << 1)
+        })?;
+        words.entry(index).owner_info.store(owner.info, Release);
+        Ends::new(*words).clear_roles(index);
+        words.count(index).store(0, Relaxed);
+        words.missed(index).store(0, Relaxed);
+        words.latency(index).store(0, Relaxed);
+        (0..words.layout().slots).step_by(64).for_each(|slot| {
+            words.pins(index, slot).store(0, Relaxed);
+        });
+        Some(index)
+    }
+
+    /// Makes the number of ends that were ever in use at least `count`, before one more is used.
+    fn count_used(words: &ChannelWords, count: u64) {
+        loop {
+            let seen = words.ends_used().load(Acquire);
+            if seen >= count || words.ends_used().replace(seen, count) {
+                return;
+            }
+        }
+    }
+
+    /// Makes the next message the first that this end receives, of a broadcast.
+    fn set_cursor(&self) {
+        if self.words.layout().mode == ChannelMode::Broadcast {
+            let next = self.ring.next_number();
+            self.words.cursor(self.index).store(next, Release);
+        }
+    }
+
+    /// Whether this process has joined with this end, and is no child of the one that has.
+    pub(super) fn is_ours(&self) -> bool {
+        self.fork == system::fork::forks()
+    }
+
+    /// Takes over the dropped messages of a queue that no receiver was told of.
+    pub(super) fn take_dropped(&self) -> u64 {
+        let dropped = self.words.dropped();
+        match dropped.load(Acquire) {
+            0 => 0,
+            count if dropped.replace(count, 0) => count,
+            _ => 0, // another receiver is told, or the next
+        }
+    }
+
+    /// Keeps a number of missed messages until there is a message that tells of them.
+    pub(super) fn keep_missed(&self, missed: u64) {
+        self.missed.fetch_add(missed, atomic::Ordering::Relaxed);
+    }
+
+    pub(super) fn take_kept_missed(&self) -> u64 {
+        match self.missed.load(atomic::Ordering::Relaxed) {
+            0 => 0,
+            _ => self.missed.swap(0, atomic::Ordering::Relaxed),
+        }
+    }
+
+    fn roles(&self) -> u64 {
+        self.words.roles(self.index).load(Acquire)
+    }
+
+    /// Refuses an end that was closed.
+    pub(super) fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(atomic::Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::argument("channel", "it is closed")),
+        }
+    }
+
+    /// Makes the end one that sends, at its first loan.
+    pub(super) fn become_sender(&self) {
+        if self.roles() & SENDS == 0 {
+            self.words.roles(self.index).set(SENDS);
+        }
+    }
+
+    /// Makes the end one that receives, at its first receive. Of a broadcast it sees the messages
+    /// from then on.
+    pub(super) fn become_receiver(&self) {
+        if self.roles() & RECEIVES == 0 {
+            let _receiving = self.receiving.lock();
+            if self.roles() & RECEIVES == 0 {
+                let next = self.words.tail().load(Acquire);
+                self.words.cursor(self.index).store(next, Release);
+                self.words.roles(self.index).set(RECEIVES);
+                self.set_cursor();
+            }
+        }
+    }
+
+    /// Records that this end has received the message with a number.
+    pub(super) fn note_message(&self, number: u64) {
+        if number < self.first_new {
+            self.has_old_message.store(true, atomic::Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a message that this end has sent or received. Of two that its threads count in the
+    /// same moment it may miss one.
+    pub(super) fn count_message(&self) {
+        let count = self.words.count(self.index);
+        count.store(count.load(Relaxed) + 1, Relaxed);
+    }
+
+    /// Whether no other end is a sender, and either a sender has left since this end was opened or
+    /// this end has received a message from before.
+    pub(super) fn has_no_senders(&self) -> bool {
+        self.ends.senders_left_if_none_but(self.index).is_some_and(|left| {
+            left != self.left_before || self.has_old_message.load(atomic::Ordering::Relaxed)
+        })
+    }
+
+    /// Gives back or completes what dead ends have.
+    pub(super) fn recover(&self) {
+        self.recovered_ns.store(system::coarse_ns(), atomic::Ordering::Relaxed);
+        recovery::recover(&self.opened);
+    }
+
+    /// Recovers, unless this end did so a short time ago. Returns whether it did.
+    pub(super) fn recover_if_due(&self) -> bool {
+        let since = self.recovered_ns.load(atomic::Ordering::Relaxed);
+        let is_due =
+            system::coarse_ns().saturating_sub(since) >= BETWEEN_RECOVERIES.as_nanos() as u64;
+        if is_due {
+            self.recover();
+        }
+        is_due
+    }
+
+    /// Gives back a slot that this end has on loan, or a message that it has received.
+    pub(super) fn give_back(&self, taken: Taken) {
+        if taken.is_pinned() {
+            self.ring.unpin(self.index, taken.slot);
+        } else {
+            if self.words.layout().payload == Payload::Handle {
+                handle_text::discard(&self.opened, taken.slot);
+            }
+            self.ring.give_back(taken);
+        }
+        self.wake_senders();
+    }
+
+    pub(super) fn own_slot(&self, slot: u32) -> &OwnSlot {
+        &self.own_slots[slot as usize]
+    }
+
+    /// Ends what this end does. Its entry stays until its last loan or view is dropped.
+    pub(super) fn close(&self) {
+        if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
+            close_end(&self.words, self.index);
+            let event = self.event.lock().take();
+            event.iter().for_each(|event| event.end());
+        }
+    }
+
+    /// Returns the event that is set while a receive need not wait.
+    pub(super) fn event(self: &Arc<Self>) -> Result<Arc<Event>> {
+        self.become_receiver();
+        let mut event = self.event.lock();
+        match &*event {
+            Some(event) => Ok(Arc::clone(event)),
+            None => {
+                let made = Arc::new(Event::new(Arc::clone(self))?);
+                *event = Some(Arc::clone(&made));
+                self.has_event.store(true, atomic::Ordering::Release);
+                Ok(made)
+            }
+        }
+    }
+
+    /// Clears the event if there is one and nothing can be received.
+    pub(super) fn clear_event(&self) {
+        if !self.has_event.load(atomic::Ordering::Acquire) {
+            return;
+        }
+        let event = self.event.lock().clone();
+        if let Some(event) = event
+            && !self.is_ready(false).unwrap_or(true)
+        {
+            event.clear();
+        }
+    }
+}
+
+impl Source for End {
+    fn sleep_word(&self) -> &impl SleepWord {
+        self.words.published()
+    }
+
+    fn spins(&self) -> &Spins {
+        &self.message_spins
+    }
+
+    fn is_ready(&self, may_sleep: bool) -> Result<bool> {
+        self.check_open()?;
+        let is_there = match self.words.layout().mode {
+            ChannelMode::Queue => self.ring.has_message(),
+            ChannelMode::Broadcast => {
+                self.ring.has_published(self.words.cursor(self.index).load(Acquire))
+            }
+        };
+        if is_there || !self.undelivered.is_empty() {
+            return Ok(true);
+        }
+        if may_sleep {
+            self.recover_if_due();
+        }
+        Ok(may_sleep && self.has_no_senders())
+    }
+
+    fn has_told(&self) {
+        self.wake_receivers(); // the thread of the event was woken, and takes nothing
+    }
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        if self.is_ours() && !system::is_orphaned() {
+            self.close();
+            while let Some(taken) = self.undelivered.take_oldest() {
+                self.give_back(taken);
+            }
+            // Release: what this end did comes before it.
+            self.words.entry(self.index).owner.store(0, Release);
+            wake_all(&self.words);
+        }
+    }
+}

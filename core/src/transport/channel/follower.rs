@@ -1,0 +1,288 @@
+//! Following a broadcast of another user: PROTOCOL.md, "Channels", *follow*.
+//!
+//! A follower writes nothing and holds nothing. It copies each message, and afterwards looks
+//! whether the slot was given to another purpose meanwhile.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{AcqRel, Acquire};
+use std::sync::atomic::{self, AtomicBool, AtomicU64};
+use std::time::Duration;
+
+use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
+use super::event::{Event, Source};
+use super::handle_or_name::HandleOrName;
+use super::reader::Reader;
+use super::received::{Delivered, View};
+use super::ring::{Words, look};
+use super::slot::SlotHead;
+use super::wait::{self, Look, SleepWord, Spins};
+use crate::array::{Array, Options};
+use crate::header::format::{CHANNEL_OFFSET, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload};
+use crate::system::{self, Directory, FutexPage, Mutex};
+use crate::value::error::{Error, Result};
+use crate::value::shape::{Layout, Order};
+
+/// The senders that were gone when the channel was opened.
+struct Before {
+    /// The number of the senders that had left.
+    left: u64,
+    /// The entries of the senders that had died, if no process held the segment.
+    dead: Vec<u64>,
+}
+
+impl Before {
+    fn of(reader: &Reader) -> Result<Self> {
+        let is_held = reader.file.is_held();
+        let ends = entries(reader)?;
+        let dead = if is_held { Vec::new() } else { owners_of_senders(&ends) };
+        Ok(Self { left: all_left(&ends), dead })
+    }
+}
+
+/// Reads the entry and the roles of each end.
+fn entries(reader: &Reader) -> Result<Vec<(u64, u64)>> {
+    Ok(reader.ends()?.iter().map(|end| (end[0], end[2])).collect())
+}
+
+fn owners_of_senders(ends: &[(u64, u64)]) -> Vec<u64> {
+    let senders = ends.iter().filter(|(owner, roles)| is_held_by_sender(*owner, *roles));
+    senders.map(|(owner, _)| *owner).collect()
+}
+
+fn all_left(ends: &[(u64, u64)]) -> u64 {
+    ends.iter().map(|(_, roles)| senders_left(*roles)).fold(0, u64::wrapping_add)
+}
+
+/// A broadcast that this process follows.
+pub(super) struct Follower {
+    pub(super) reader: Reader,
+    page: FutexPage,
+    spins: Spins,
+    /// The number of the message that it receives next.
+    next: AtomicU64,
+    /// The messages that were missed, and that the next view tells of.
+    missed: AtomicU64,
+    before: Before,
+    is_closed: AtomicBool,
+    /// The fd for event loops, once it was asked for. Locked where no fork can be: a child uses it.
+    event: Mutex<Option<Arc<Event>>>,
+    /// Locked while a thread makes the event.
+    making_event: Mutex<()>,
+}
+
+impl Follower {
+    /// Opens a broadcast that may be followed, from the next message on.
+    pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
+        let reader = Reader::open(directory, sought)?;
+        let refuse = |reason: &str| Err(Error::argument("name", reason));
+        if reader.layout.mode != ChannelMode::Broadcast || !reader.layout.is_followed {
+            return refuse("the channel is another user's, and was not made to be followed");
+        }
+        if reader.layout.payload == Payload::Handle {
+            return refuse("the channel is another user's, and so are the arrays of its messages");
+        }
+        let page_bytes = directory.page_bytes();
+        let page = reader.file.futex_page(CHANNEL_OFFSET as u64 / page_bytes, page_bytes)?;
+        let before = Before::of(&reader)?;
+        let follower = Self {
+            reader,
+            page,
+            spins: Spins::default(),
+            next: AtomicU64::new(0),
+            missed: AtomicU64::new(0),
+            before,
+            is_closed: AtomicBool::new(false),
+            event: Mutex::new(None),
+            making_event: Mutex::new(()),
+        };
+        follower.next.store(follower.reader.next_number()?, atomic::Ordering::Relaxed);
+        Ok(follower)
+    }
+
+    /// The error for a process that may only read.
+    pub(super) fn refuse_to_send(&self) -> Error {
+        self.reader.file.not_writable("write")
+    }
+
+    pub(super) fn check_open(&self) -> Result<()> {
+        match self.is_closed.load(atomic::Ordering::Acquire) {
+            false => Ok(()),
+            true => Err(Error::argument("channel", "it is closed")),
+        }
+    }
+
+    /// Receives a message, and waits for one.
+    pub(super) fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
+        let found = wait::wait(self, &self.spins, timeout, |may_sleep| {
+            self.check_open()?;
+            if let Some(view) = self.take()? {
+                return Ok(Look::Found(Some(view)));
+            }
+            if may_sleep && self.is_ended()? {
+                return Ok(Look::Found(self.take()?));
+            }
+            Ok(Look::Nothing)
+        })?;
+        if !matches!(found, Some(None)) {
+            self.clear_event();
+        }
+        Ok(match found {
+            Some(Some(view)) => Delivered::Message(view),
+            Some(None) => Delivered::Ended { died: self.has_last_sender_died()? },
+            None => Delivered::TimedOut,
+        })
+    }
+
+    pub(super) fn close(&self) {
+        self.is_closed.store(true, atomic::Ordering::Release);
+        match system::without_fork(|| self.event.lock().take()) {
+            Some(event) if event.is_ours() => event.end(),
+            inherited => std::mem::forget(inherited), // with its thread
+        }
+    }
+
+    /// Returns the event, if this process has one.
+    fn own_event(&self) -> Option<Arc<Event>> {
+        let event = system::without_fork(|| self.event.lock().clone())?;
+        if event.is_ours() {
+            return Some(event);
+        }
+        std::mem::forget(event);
+        None
+    }
+
+    /// Returns the event that is set while a receive need not wait.
+    pub(super) fn event(self: &Arc<Self>) -> Result<Arc<Event>> {
+        let _making = self.making_event.lock();
+        if let Some(event) = self.own_event() {
+            return Ok(event);
+        }
+        let made = Arc::new(Event::new(Arc::clone(self))?);
+        let before = system::without_fork(|| self.event.lock().replace(Arc::clone(&made)));
+        std::mem::forget(before); // the parent's, with its thread
+        Ok(made)
+    }
+
+    /// Clears the event if there is one and nothing can be received.
+    fn clear_event(&self) {
+        if let Some(event) = self.own_event()
+            && !self.is_ready(false).unwrap_or(true)
+        {
+            event.clear();
+        }
+    }
+
+    /// Whether no process is a sender, and one has left since this was opened.
+    fn is_ended(&self) -> Result<bool> {
+        let is_held = self.reader.file.is_held();
+        let ends = entries(&self.reader)?;
+        let senders = owners_of_senders(&ends);
+        // A sender may have joined in an entry that was copied already, before the last one left.
+        if is_held && (!senders.is_empty() || ends != entries(&self.reader)?) {
+            return Ok(false);
+        }
+        // Only dead senders are left here, since nobody holds the segment.
+        let is_new = |owner| !self.before.dead.contains(owner);
+        Ok(all_left(&ends) != self.before.left || senders.iter().any(is_new))
+    }
+
+    /// Whether the last sender died. Its entry is still held if no process has recovered it.
+    fn has_last_sender_died(&self) -> Result<bool> {
+        let has_sent = |(owner, roles)| is_held_by_sender(owner, roles) && roles & SENDS != 0;
+        Ok(entries(&self.reader)?.into_iter().any(has_sent)
+            || self.reader.field(LEFT_OFFSET)? != LEFT_BY_CLOSE)
+    }
+
+    /// Copies the next message if there is one, and counts those that were missed.
+    fn take(&self) -> Result<Option<View>> {
+        let ring_words = u64::from(self.reader.layout.ring_words);
+        // A sender that is faster than this reader, or an owner who writes nonsense, stops nobody.
+        for _ in 0..=ring_words {
+            let number = self.next.load(Acquire);
+            let ring = self.reader.ring(number)?;
+            if look::number(ring) < number {
+                return Ok(None);
+            }
+            if look::number(ring) == number
+                && let Some((array, head)) = self.copy(look::slot(ring), number)?
+            {
+                if !self.goes_on(number, number + 1) {
+                    continue; // another thread has received it
+                }
+                let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
+                return Ok(Some(View::copied(
+                    array,
+                    &head,
+                    number.wrapping_sub(ring_words),
+                    missed,
+                )));
+            }
+            // What is older than a whole ring has gone.
+            let next = (number + 1).max((look::number(ring) + 1).saturating_sub(ring_words));
+            if self.goes_on(number, next) {
+                self.missed.fetch_add(next - number, atomic::Ordering::Relaxed);
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes from one number to another. Returns false if another thread has gone on.
+    fn goes_on(&self, from: u64, to: u64) -> bool {
+        self.next.compare_exchange(from, to, AcqRel, Acquire).is_ok()
+    }
+
+    /// Copies the message with a number. `None` if its slot was given to another purpose.
+    fn copy(&self, slot: u32, number: u64) -> Result<Option<(Array, SlotHead)>> {
+        let words: Words = self.reader.slot_head(slot)?;
+        if !look::has_message(&words, number) {
+            return Ok(None);
+        }
+        let head = SlotHead::of(|index| words[index]);
+        let (dtype, described) = (&self.reader.header.dtype, &self.reader.header.layout.shape);
+        let shape = match self.reader.layout.payload {
+            Payload::Varying => &head.shape,
+            Payload::Fixed | Payload::Handle => described,
+        };
+        let layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+        if layout.check(dtype.itemsize(), self.reader.layout.slot_bytes).is_err() {
+            return Ok(None); // not what a sender of this library writes
+        }
+        let is_whole = Cell::new(false);
+        let copied = Array::create_by(dtype.clone(), shape, &Options::new(), &|bytes| {
+            self.reader.payload(slot, bytes)?;
+            let again = self.reader.slot_head(slot)?;
+            is_whole.set(look::is_same_message(&words, &again, number));
+            Ok(())
+        })?;
+        Ok(is_whole.get().then_some((copied, head)))
+    }
+}
+
+impl Source for Follower {
+    fn sleep_word(&self) -> &impl SleepWord {
+        self
+    }
+
+    fn spins(&self) -> &Spins {
+        &self.spins
+    }
+
+    fn is_ready(&self, may_sleep: bool) -> Result<bool> {
+        self.check_open()?;
+        let next = self.next.load(Acquire);
+        let is_there = look::number(self.reader.ring(next)?) >= next;
+        Ok(is_there || may_sleep && self.is_ended()?)
+    }
+}
+
+impl SleepWord for Follower {
+    /// It may not say that it sleeps: such a channel wakes at every publish.
+    fn announce(&self) -> Result<u32> {
+        self.reader.field(PUBLISHED_OFFSET).map(|word| word as u32)
+    }
+
+    fn word(&self) -> *const u32 {
+        self.page.word(CHANNEL_OFFSET + PUBLISHED_OFFSET)
+    }
+}

@@ -1,0 +1,113 @@
+//! Opening a channel.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::end::End;
+use super::follower::Follower;
+use super::handle_or_name::HandleOrName;
+use super::opened::Opened;
+use super::reader::not_a_channel;
+use super::{Channel, Joined, Side};
+use crate::header::format::ChannelMode;
+use crate::memory::process;
+use crate::memory::sweep;
+use crate::system::{self, Appearances, Directory, Mutex};
+use crate::value::error::{Error, ErrorKind, Result};
+
+/// How long one wait for a name takes at the most.
+const LONG: Duration = Duration::from_secs(3600);
+
+impl Channel {
+    /// Opens the channel that has a name or a handle. With `receives`, a broadcast's messages are
+    /// received from now on; otherwise from the first [`receive`](Self::receive) on. One that
+    /// receives and never does so stops the senders of a broadcast, and itself if it sends.
+    ///
+    /// # Errors
+    /// As [`Array::attach`](crate::Array::attach); [`Error::InvalidArgument`] and
+    /// [`Error::InvalidHandle`] when the name or the handle is not a channel's,
+    /// [`Error::InvalidArgument`] when all ends are in use.
+    ///
+    /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
+    /// and whoever sends does not wait for this process. So is one on a mount for reading.
+    pub fn open(handle_or_name: &str, receives: bool) -> Result<Self> {
+        let sought = HandleOrName::parse(handle_or_name)?;
+        match Self::open_segment(&sought) {
+            Ok(opened) => Self::join(opened, receives),
+            Err(error) if is_for_followers(&error) => {
+                process::begin()?;
+                let directory = Directory::current();
+                system::is_usable(&directory)?; // a follower asks for locks, too
+                Self::follow(Follower::open(&directory, &sought)?)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn follow(follower: Follower) -> Result<Self> {
+        let reader = &follower.reader;
+        Ok(Self {
+            name: reader.header.name.clone().ok_or_else(not_a_channel)?,
+            descriptor: reader.descriptor()?,
+            layout: reader.layout,
+            side: Side::Follower(Arc::new(follower)),
+        })
+    }
+
+    /// Opens a channel as [`open`](Self::open) does, and waits until there is one of that name.
+    /// `None` if there was none in that time.
+    ///
+    /// # Errors
+    /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
+    pub fn open_within(
+        handle_or_name: &str,
+        receives: bool,
+        timeout: Option<Duration>,
+    ) -> Result<Option<Self>> {
+        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        let mut appearances = None;
+        loop {
+            match Self::open(handle_or_name, receives) {
+                Err(Error::NameNotFound { .. }) => {}
+                opened => return opened.map(Some),
+            }
+            let now = Instant::now();
+            let left = until.map_or(LONG, |until| until.saturating_duration_since(now).min(LONG));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            match &appearances {
+                None => appearances = Some(Appearances::watch(&Directory::current())?),
+                Some(appearances) => appearances.wait(left)?,
+            }
+        }
+    }
+
+    pub(super) fn open_segment(sought: &HandleOrName) -> Result<Opened> {
+        process::begin()?;
+        sweep::at_first_use();
+        let opened = Opened::new(sought.attach()?).ok_or_else(not_a_channel)?;
+        sought.check(&opened.descriptor())?;
+        Ok(opened)
+    }
+
+    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+        let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
+        let (descriptor, layout) = (opened.descriptor(), *opened.words.layout());
+        let receives = receives && layout.mode == ChannelMode::Broadcast;
+        let end = Arc::new(End::join(opened, receives)?);
+        let joined = Joined::to(&end);
+        let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
+        let side = Side::Member { end, joined, joining, receives };
+        Ok(Self { name, descriptor, layout, side })
+    }
+}
+
+/// Whether a channel that could not be opened may be followed: it is another user's, or its mount
+/// is for reading.
+fn is_for_followers(error: &Error) -> bool {
+    let kinds = [ErrorKind::PermissionDenied];
+    let is_for_reading = std::io::ErrorKind::ReadOnlyFilesystem;
+    kinds.contains(&error.kind())
+        || matches!(error, Error::Os { source, .. } if source.kind() == is_for_reading)
+}

@@ -1,0 +1,121 @@
+//! What can be seen of a channel from outside: `shmarray watch` shows it.
+
+use super::ends::{CLOSED, HELD, RECEIVES, SENDS};
+use super::handle_or_name::HandleOrName;
+use super::reader::Reader;
+use super::ring::look::{self, SlotUse};
+use super::slot::SlotHead;
+use crate::header::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
+use crate::system::{self, Directory, Liveness};
+use crate::value::dtype::DType;
+use crate::value::error::Result;
+
+/// A channel at one moment. Its numbers were read one after the other.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct ChannelStats {
+    /// The dtype of a message.
+    pub dtype: DType,
+    /// The shape of a message, or the largest.
+    pub shape: Vec<u64>,
+    /// Who receives a message.
+    pub mode: ChannelMode,
+    /// What a sender does when all slots are taken.
+    pub when_full: WhenFull,
+    /// The number of slots.
+    pub slots: u32,
+    /// The slots that are on loan to senders.
+    pub loaned: u32,
+    /// The slots with messages that wait for a receiver.
+    pub queued: u32,
+    /// The slots with messages that a receiver has.
+    pub held: u32,
+    /// The messages that were sent since the channel was created.
+    pub sent: u64,
+    /// The messages of a queue that were dropped, and of which no receiver was told yet.
+    pub dropped: u64,
+    /// When the newest message was sent, in nanoseconds since 1970; 0 before the first.
+    pub newest_ns: u64,
+    /// Each process and thread that has the channel open.
+    pub ends: Vec<EndStats>,
+}
+
+/// One that has a channel open.
+#[derive(Debug, Clone)]
+#[non_exhaustive]
+pub struct EndStats {
+    /// Its process, as that sees its own pid.
+    pub pid: u32,
+    /// Whether it sends.
+    pub sends: bool,
+    /// Whether it receives.
+    pub receives: bool,
+    /// The messages that it has sent and received.
+    pub count: u64,
+    /// The messages that it was told that it has missed.
+    pub missed: u64,
+    /// The messages that wait for it; 0 in a queue, where they wait for anyone.
+    pub behind: u64,
+    /// The time from the sending of a message to its reception, in nanoseconds. One message in 16
+    /// is measured.
+    pub latency_ns: u64,
+}
+
+impl ChannelStats {
+    /// Looks at the channel that has a name, and neither joins nor disturbs it. It may be another
+    /// user's, if that lets others read it.
+    ///
+    /// # Errors
+    /// As for [`Channel::open`](super::Channel::open).
+    pub fn read(handle_or_name: &str) -> Result<Self> {
+        system::refuse_orphan()?;
+        let directory = Directory::current();
+        let reader = Reader::open(&directory, &HandleOrName::parse(handle_or_name)?)?;
+        let (layout, next) = (reader.layout, reader.next_number()?);
+        let (mut loaned, mut queued, mut held, mut newest_ns) = (0, 0, 0, 0);
+        for slot in 0..layout.slots {
+            let head = reader.slot_head(slot)?;
+            match look::slot_use(&head) {
+                SlotUse::Loaned => loaned += 1,
+                SlotUse::Queued => queued += 1,
+                SlotUse::Held => held += 1,
+                SlotUse::Free => {}
+            }
+            newest_ns = newest_ns.max(SlotHead::of(|index| head[index]).time_ns);
+        }
+        let liveness = Liveness::of(&directory);
+        let is_broadcast = layout.mode == ChannelMode::Broadcast;
+        let ends = reader.ends()?;
+        let ends = ends.iter().filter(|words| {
+            words[0] & HELD != 0
+                && words[2] & CLOSED == 0
+                && !liveness.is_dead_owner(words[0] >> 1, words[1])
+        });
+        let ends = ends.map(|words| {
+            let (sends, receives) = (words[2] & SENDS != 0, words[2] & RECEIVES != 0);
+            EndStats {
+                pid: words[1] as u32,
+                sends,
+                receives,
+                count: words[9],
+                missed: words[10],
+                behind: if is_broadcast && receives { next.saturating_sub(words[8]) } else { 0 },
+                latency_ns: words[11],
+            }
+        });
+        Ok(Self {
+            dtype: reader.header.dtype.clone(),
+            shape: reader.header.layout.shape.clone(),
+            mode: layout.mode,
+            when_full: layout.when_full,
+            slots: layout.slots,
+            loaned,
+            queued,
+            held,
+            sent: next.saturating_sub(u64::from(layout.ring_words)),
+            dropped: reader.field(DROPPED_OFFSET)?,
+            newest_ns,
+            ends: ends.collect(),
+        })
+    }
+}

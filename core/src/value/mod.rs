@@ -1,0 +1,9 @@
+//! What has no memory of its own: errors, dtypes, shapes, names, numbers, descriptors.
+
+pub(crate) mod error;
+pub(crate) mod json;
+pub(crate) mod dtype;
+pub(crate) mod shape;
+pub(crate) mod name;
+pub(crate) mod number;
+pub(crate) mod descriptor;
