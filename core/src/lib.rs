@@ -23,7 +23,7 @@
 //! floor in its `mod.rs`.
 #![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
 #![cfg_attr(
-    any(not(target_os = "linux"), shmarray_portable, miri),
+    not(linux_backend),
     allow(
         dead_code,
         unused_imports,
@@ -66,14 +66,14 @@ pub use memory::segment::{
 pub use memory::slab::limit_pool;
 pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub use transport::channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
     Posted, View,
 };
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub use transport::message::{Message, Pipe, Received, Sent, family, in_band_bytes};
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use value::dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
@@ -94,6 +94,6 @@ struct Readme;
 
 /// Runs the pairs of programs that show which types can grow. The outcomes of messages are among
 /// them, so it is the Linux backend's.
-#[cfg(all(doctest, target_os = "linux", not(shmarray_portable)))]
+#[cfg(all(doctest, linux_backend))]
 #[doc = include_str!("../tests/growable.md")]
 struct Growable;

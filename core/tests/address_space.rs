@@ -1,6 +1,6 @@
 //! A process that can map or allocate no more: it gives up what it keeps for speed, and what is
 //! still short is an error, not the end of the process.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

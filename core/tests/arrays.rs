@@ -155,7 +155,7 @@ fn a_name_goes_with_its_last_holder() {
 }
 
 /// Returns the values that another process sees. Under Miri it is this process.
-#[cfg(not(any(shmarray_portable, target_os = "macos", windows)))]
+#[cfg(not(portable_backend))]
 fn seen_elsewhere(name: &str) -> String {
     if cfg!(miri) {
         return format!("{:?}", values(&Array::attach(name, Access::ReadWrite).unwrap()));
@@ -166,7 +166,7 @@ fn seen_elsewhere(name: &str) -> String {
     seen
 }
 
-#[cfg(not(any(shmarray_portable, target_os = "macos", windows)))]
+#[cfg(not(portable_backend))]
 #[test]
 fn an_array_that_persists_waits_for_its_name_to_be_unlinked() {
     scenario("an_array_that_persists_waits_for_its_name_to_be_unlinked", || {
@@ -181,7 +181,7 @@ fn an_array_that_persists_waits_for_its_name_to_be_unlinked() {
     });
 }
 
-#[cfg(any(shmarray_portable, target_os = "macos", windows))]
+#[cfg(portable_backend)]
 #[test]
 fn the_portable_backend_refuses_to_persist_before_it_makes_anything() {
     scenario("the_portable_backend_refuses_to_persist_before_it_makes_anything", || {

@@ -1,5 +1,5 @@
 //! Small arrays in cells, and the tickets that hold them: reuse, refusal and giving back.
-#![cfg(all(target_os = "linux", not(shmarray_portable)))]
+#![cfg(any(linux_backend, miri))]
 #![allow(missing_docs)]
 
 mod support;

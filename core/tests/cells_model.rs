@@ -12,7 +12,7 @@
 //!
 //! In the end one sweep leaves nothing. Weaker protocols are searched too, and each is caught.
 // The model is the same for every backend.
-#![cfg(all(target_env = "gnu", not(shmarray_portable)))]
+#![cfg(all(target_env = "gnu", linux_backend))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;

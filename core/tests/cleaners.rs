@@ -1,6 +1,6 @@
 //! Processes recover when a cleaner removes their files: logind's RemoveIPC, or a program that
 //! removes temporary files.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs)]
 
 mod support;

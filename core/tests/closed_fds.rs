@@ -1,5 +1,5 @@
 //! A program closes every fd, as daemons do: nothing is lost, and nothing breaks.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs)]
 
 mod support;

@@ -1,5 +1,5 @@
 //! A system call that the kernel denies is named by the error, with the path that it was called on.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 #[path = "support/denied.rs"]

@@ -3,7 +3,7 @@
 //!
 //! SHMARRAY_ENDURANCE is the factor of the length: 1 takes seconds; 100 makes 100,000 forks and
 //! 10,000 workers (`ci/kills/README.md` has the figures).
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

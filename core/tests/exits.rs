@@ -4,7 +4,7 @@
 //! until the exit of the process waits for it. So an exit meets an operation at each of its calls,
 //! and none that begins afterwards.
 // The tests need the kernel.
-#![cfg(all(target_os = "linux", target_env = "gnu", not(shmarray_portable), not(miri)))]
+#![cfg(all(target_env = "gnu", linux_backend))]
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

@@ -1,5 +1,5 @@
 //! No fd is left: nothing is lost, nothing leaks, and the error says so.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

@@ -1,6 +1,6 @@
 //! The library allocates nothing in a fork, because a signal handler that forks may have
 //! interrupted the program's own `malloc`, whose heap is inconsistent then.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

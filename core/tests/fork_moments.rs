@@ -1,6 +1,6 @@
 //! A process forks while its other threads use the library. Whatever these do then, the children go
 //! on.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

@@ -1,6 +1,6 @@
 //! Arrays in huge pages: in a hugetlbfs, where they are protected and given back as others are, and
 //! in a tmpfs that has some.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#![cfg(linux_backend)]
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

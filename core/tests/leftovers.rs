@@ -1,6 +1,6 @@
 //! Links that lead nowhere or elsewhere, messages of dead processes, and numbers beyond FORMAT's
 //! limits.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

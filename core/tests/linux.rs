@@ -1,6 +1,6 @@
 //! Guarantees of the Linux backend alone: a dead process's memory is given back, full memory is an
 //! error, and other users have no access.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

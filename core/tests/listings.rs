@@ -1,5 +1,5 @@
 //! Operations that do not read the directory, however many files lie in it.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs inotify
+#![cfg(linux_backend)] // it needs inotify
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

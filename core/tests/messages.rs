@@ -1,5 +1,5 @@
 //! Messages hold their arrays, whichever process dies on the way: tickets and the pipe.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
 #[path = "support/exchange.rs"]

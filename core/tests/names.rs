@@ -1,6 +1,6 @@
 //! A name leads to the array that it was given to: a create that finds it taken leaves nothing
 //! behind, and a copied file is not the array that it was copied from.
-#![cfg(all(target_os = "linux", not(shmarray_portable)))]
+#![cfg(any(linux_backend, miri))]
 #![allow(missing_docs)]
 
 mod support;

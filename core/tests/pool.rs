@@ -1,5 +1,5 @@
 //! The pool: its memory is used again, bounded, and given back when memory is wanted.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#![cfg(linux_backend)]
 #![allow(missing_docs)]
 
 mod support;

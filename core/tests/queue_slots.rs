@@ -1,5 +1,5 @@
 //! The slots of a bounded queue: none is lost with a process, wherever it dies.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
 mod support;

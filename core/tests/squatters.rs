@@ -1,6 +1,6 @@
 //! Before a user's first use another user has taken the name of the user's registry: everything
 //! works.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs)]
 
 #[path = "support/beside_strangers.rs"]

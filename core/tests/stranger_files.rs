@@ -1,6 +1,6 @@
 //! Files that a stranger puts into the directory, or that a stopped process has locked there, stop
 //! and kill no process.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 #[path = "support/beside_strangers.rs"]

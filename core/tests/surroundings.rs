@@ -1,6 +1,6 @@
 //! The surroundings that a program, its shell and its sandbox give the library: limits, timers,
 //! directories and filters.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod support;

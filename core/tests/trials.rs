@@ -1,6 +1,6 @@
 //! Directories on file systems that do not do what the library stands on: each use is an error that
 //! says what to do, and nothing is made or given back there.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 #[path = "support/denied.rs"]

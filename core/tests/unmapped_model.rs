@@ -18,7 +18,7 @@
 //!
 //! Weaker protocols are searched, too, and each must be caught.
 // The model is the same for every backend.
-#![cfg(all(target_env = "gnu", not(shmarray_portable)))]
+#![cfg(all(target_env = "gnu", linux_backend))]
 #![allow(missing_docs)]
 
 use std::collections::HashSet;

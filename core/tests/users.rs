@@ -1,6 +1,6 @@
 //! Users: one that a daemon becomes, one without a number, one with a strange umask; and another
 //! user's files beside dead processes.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 #[path = "support/beside_strangers.rs"]

@@ -45,7 +45,7 @@ pub(super) unsafe fn segment(
 }
 
 /// Returns a new segment with this header and without contents, held by this process.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+#[cfg(linux_backend)]
 #[allow(unsafe_code)]
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
     process::begin()?;

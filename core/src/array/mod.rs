@@ -26,12 +26,12 @@ use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
 pub use create::prepare_pool;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+#[cfg(linux_backend)]
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;
 pub use options::Options;
 use place::Place;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+#[cfg(linux_backend)]
 pub(crate) use slot_share::{Shares, SlotOwner, SlotShare};
 
 /// Typed n-dimensional memory that several processes see at once.
@@ -349,7 +349,7 @@ impl Array {
 
     /// Returns the array that is the message in a slot of a channel. `layout` is that of this
     /// message, if not all have one shape.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     #[inline]
     pub(crate) fn in_slot(share: SlotShare, layout: Option<Layout>) -> Self {
         let dtype = share.segment().described().0.clone();
@@ -357,14 +357,14 @@ impl Array {
     }
 
     /// Returns an array over memory of a segment. Others say how long it may be used.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     pub(crate) fn over_segment(segment: Arc<Segment>, layout: Layout) -> Self {
         let dtype = segment.described().0.clone();
         Self::of(segment, dtype, layout)
     }
 
     /// Returns the share of the slot of a channel that the array lies in.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     pub(crate) fn slot_share(&self) -> Option<&SlotShare> {
         match &self.place {
             Place::Slot(share, _) => Some(share),
@@ -402,7 +402,7 @@ impl Array {
         Self { place: self.place.with_layout(layout), dtype: self.dtype.clone() }
     }
 
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // messages need it
+    #[cfg(linux_backend)]
     pub(crate) fn directory(&self) -> &Directory {
         self.segment().directory()
     }

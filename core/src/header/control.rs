@@ -42,7 +42,7 @@ pub(crate) mod loom_scenarios;
 mod mapped;
 #[cfg(loom)]
 mod modelled;
-#[cfg(all(not(loom), target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(all(not(loom), linux_backend))]
 mod channel_words;
 #[cfg(loom)]
 mod modelled_channel;
@@ -57,12 +57,12 @@ pub(crate) use loom_atomics::{Ordering, fence};
 #[cfg(loom)]
 pub(crate) use modelled::ControlWords;
 
-#[cfg(all(not(loom), target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(all(not(loom), linux_backend))]
 pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
-#[cfg(any(loom, all(target_os = "linux", not(shmarray_portable), not(miri))))]
+#[cfg(any(loom, linux_backend))]
 // channels need it
 pub(crate) use word::fence_after_rmw;
 pub(crate) use word::{Announced, ControlWord};
@@ -90,7 +90,7 @@ impl ControlWords {
     }
 
     /// The portable backend's count of mappings.
-    #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+    #[cfg(not(any(linux_backend, miri)))]
     pub(crate) fn holders(&self) -> &ControlWord {
         self.word(3)
     }

@@ -1,16 +1,16 @@
 //! Handlers of forks, of the exit and of shortages, and the check before each operation.
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use handlers::begin;
 
 /// Does nothing: this backend has no handlers of forks and of the exit.
-#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
+#[cfg(not(linux_backend))]
 #[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
 pub(crate) fn begin() -> crate::value::error::Result<()> {
     Ok(())
 }
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 mod handlers {
     use std::sync::atomic::{AtomicBool, Ordering};
 

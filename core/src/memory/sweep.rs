@@ -50,7 +50,7 @@ const NAMES_OF_AN_EXAMINATION: usize = 16;
 const CHECK_NS: u64 = 50_000;
 /// The most segments that are swept at an exit, so that it takes no more than a few milliseconds
 /// longer.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 const SEEN_AT_EXIT: usize = 256;
 
 /// The result of a sweep.
@@ -111,7 +111,7 @@ pub fn empty_pool() -> u64 {
 
 /// Gives up the address space that this process takes only for speed: cached mappings, and the
 /// memory in its pool that no array has.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) fn give_up_address_space() {
     mapping::empty_cache(); // first, and without an allocation: what follows may need some memory
     empty_pool();
@@ -322,7 +322,7 @@ fn check_at(directory: &Directory, when: Occasion, now_ns: u64) -> bool {
 /// Sweeps at the exit of a process that may leave messages which nobody can receive any more, in
 /// pipes or as bytes of its family, before it gives back what it holds itself: a segment is given
 /// back by its last holder.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) fn of_unread() {
     if SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {
         let _ = sweep_directory(&Directory::current(), SweepMode::DeadOnly); // nobody to report to
@@ -332,7 +332,7 @@ pub(crate) fn of_unread() {
 /// Sweeps at the exit of a process. `is_clean` says that nothing of this process is left for a
 /// sweep. Mappings that no array uses are removed now: the kernel would remove them later, and a
 /// process that drops the last array of a LOCK_ONLY slab meanwhile would leave the slab to a sweep.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) fn at_exit(is_clean: bool) {
     mapping::empty_cache();
     if WAS_USED.load(Ordering::Relaxed) && SEEN_BY_SWEEP.load(Ordering::Relaxed) <= SEEN_AT_EXIT {

@@ -41,10 +41,7 @@ pub(crate) enum Lookup<'a> {
 
 /// A link that holds a segment for a message, as its name says.
 #[derive(Debug, Clone, Copy)]
-#[cfg_attr(
-    not(all(target_os = "linux", not(shmarray_portable), not(miri))),
-    allow(dead_code, reason = "only the Linux backend has such links")
-)]
+#[cfg_attr(not(linux_backend), allow(dead_code, reason = "only the Linux backend has such links"))]
 pub(crate) struct TicketLink {
     pub(crate) segment: SegmentId,
     /// The cell whose array the message has. Absent in the name that an older version gave.
@@ -59,7 +56,7 @@ pub(crate) struct TicketLink {
 /// The files of this user in a directory, as their names say.
 #[derive(Debug, Default)]
 #[cfg_attr(
-    not(all(target_os = "linux", not(shmarray_portable), not(miri))),
+    not(linux_backend),
     allow(dead_code, reason = "only the Linux backend has names and links to sweep")
 )]
 pub(crate) struct OwnFiles {
@@ -73,7 +70,7 @@ pub(crate) struct OwnFiles {
     pub(crate) names_read: usize,
 }
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 impl OwnFiles {
     /// Returns the names that people gave.
     pub(crate) fn names(&self) -> impl Iterator<Item = ArrayName> {

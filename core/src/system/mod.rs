@@ -58,30 +58,30 @@
 
 mod interface;
 mod shortage;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 mod linux;
-#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
+#[cfg(memory_backend)]
 mod memory;
-#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
+#[cfg(portable_backend)]
 mod portable;
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 use linux as backend;
-#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
+#[cfg(memory_backend)]
 use memory as backend;
-#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
+#[cfg(portable_backend)]
 use portable as backend;
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use linux::{
     Appearances, EventFd, FamilyLock, ForeignFile, FutexPage, Mutex, MutexGuard, SharedWords,
     block_signals, close_unread, coarse_ns, fork, is_orphaned, keep_family, leave_family,
     leave_process_lists, memory_file, message, operations, read_memory_file, sleep_at, socket,
     ticket_of, wake_at, without_fork,
 };
-#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
+#[cfg(memory_backend)]
 pub(crate) use memory::{Mutex, MutexGuard};
-#[cfg(all(not(miri), any(shmarray_portable, target_os = "macos", windows)))]
+#[cfg(portable_backend)]
 pub(crate) use parking_lot::{Mutex, MutexGuard};
 
 pub use interface::Access;
@@ -101,15 +101,15 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::value::error::{Error, Result};
 
 /// An operation that creates, opens or drops an array. The exit handler waits until it is dropped.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use linux::operations::Operation;
 
 /// An operation that no exit handler waits for: only the Linux backend has one.
-#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
+#[cfg(not(linux_backend))]
 #[must_use]
 pub(crate) struct Operation(());
 
-#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
+#[cfg(not(linux_backend))]
 impl Operation {
     pub(crate) fn begin() -> Self {
         Self(())
@@ -117,7 +117,7 @@ impl Operation {
 }
 
 /// Returns `false`: only the Linux backend has forked children.
-#[cfg(not(all(target_os = "linux", not(shmarray_portable), not(miri))))]
+#[cfg(not(linux_backend))]
 pub(crate) fn is_orphaned() -> bool {
     false
 }

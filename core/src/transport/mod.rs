@@ -1,8 +1,8 @@
 //! Arrays on their way from one process to another.
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) mod message;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) mod queue_slots;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) mod channel;

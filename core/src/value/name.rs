@@ -146,7 +146,7 @@ pub(crate) fn random_bits() -> Result<u64> {
 
 /// Returns a process's or a message's byte in the registry: below 2^52, where those of families
 /// begin.
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) fn random_owner() -> Result<u64> {
     random_generation()
 }

@@ -1,5 +1,5 @@
 //! Channels between real processes: what is sent arrives once, in order and whole, whoever dies.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code, clippy::incompatible_msrv)] // tests run with today's Rust
 
 #[path = "../support/mod.rs"]

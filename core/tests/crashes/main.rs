@@ -6,13 +6,7 @@
 //! says what must hold after each death. `tracer` counts and kills. `watch` shows that no store was
 //! left uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults`
 //! makes system calls fail. `tracer` changes registers, so all of this is for x86-64.
-#![cfg(all(
-    shmarray_steps,
-    target_os = "linux",
-    not(shmarray_portable),
-    target_arch = "x86_64",
-    target_env = "gnu"
-))]
+#![cfg(all(shmarray_steps, linux_backend, target_arch = "x86_64", target_env = "gnu"))]
 #![allow(missing_docs, unsafe_code)]
 
 mod actions;

@@ -1,6 +1,6 @@
 //! Workers die without notice: their memory comes back without a sweep by hand, and their deaths
 //! pin nothing.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 
 mod dead_holders;

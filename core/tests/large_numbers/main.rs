@@ -1,6 +1,6 @@
 //! Large numbers: a thousand processes, a hundred thousand arrays, workers that die one after the
 //! other.
-#![cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // it needs the kernel
+#![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs)]
 
 mod crowd;

@@ -14,7 +14,7 @@
 //! Weaker protocols are searched too, and the search must catch each of them: a checker that cannot
 //! fail shows nothing.
 // The model is the same for every backend.
-#![cfg(all(target_env = "gnu", not(shmarray_portable)))]
+#![cfg(all(target_env = "gnu", linux_backend))]
 #![allow(missing_docs)]
 
 mod steps;

@@ -15,9 +15,9 @@
 
 mod archives;
 mod bombs;
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
+#[cfg(any(linux_backend, miri))]
 mod files;
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
+#[cfg(any(linux_backend, miri))]
 mod full;
 mod headers;
 mod making;

@@ -20,7 +20,7 @@ mod load;
 mod batch;
 mod methods;
 mod stream;
-#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+#[cfg(inflates_whole)]
 mod whole;
 mod directory;
 mod npz;

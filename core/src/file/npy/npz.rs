@@ -12,7 +12,7 @@ use super::methods::Method;
 use super::source::Source;
 use super::stream::{Extent, Stream};
 use super::threads::{each_in_order, threads_for};
-#[cfg(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri)))]
+#[cfg(inflates_whole)]
 use super::whole::inflate as inflated;
 use crate::array::{Array, Options};
 use crate::memory::mapping::FillFn;
@@ -352,7 +352,7 @@ impl<'n> Member<'n> {
 }
 
 /// Without libdeflate no member is inflated at once.
-#[cfg(not(all(feature = "libdeflate", target_os = "linux", target_env = "gnu", not(miri))))]
+#[cfg(not(inflates_whole))]
 fn inflated(_source: &Source<'_>, _extent: Extent) -> Option<Vec<u8>> {
     None
 }

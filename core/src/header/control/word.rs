@@ -53,7 +53,7 @@ impl ControlWord {
         self.0.fetch_add(more as u64, Ordering::AcqRel).wrapping_add(more as u64) as i64
     }
 
-    #[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+    #[cfg(not(any(linux_backend, miri)))]
     pub(crate) fn update(&self, change: impl FnMut(u64) -> Option<u64>) -> Result<u64, u64> {
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, change)
     }

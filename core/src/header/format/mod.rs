@@ -18,26 +18,26 @@ mod channel;
 mod header;
 mod entries;
 
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use channel::{
     CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
     LEFT_OFFSET, MAX_ENDS, META_BYTES, PUBLISHED_OFFSET, SLOT_NDIM, TAIL_OFFSET,
 };
 pub(crate) use channel::{ChannelLayout, Payload};
 pub use channel::{ChannelMode, WhenFull};
-#[cfg(any(miri, not(any(target_os = "linux", target_os = "macos", windows))))]
+#[cfg(memory_backend)]
 pub(crate) use constants::DESCRIPTION_OFFSET;
-#[cfg(all(not(miri), any(shmarray_portable, not(target_os = "linux"))))]
+#[cfg(not(any(linux_backend, miri)))]
 pub(crate) use constants::MAGIC;
 pub(crate) use constants::{
     CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
     PAGE_BYTES, PERSIST,
 };
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use constants::{GENERATION_OFFSET, MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) use header::now_ns;
 #[cfg(not(loom))]
 pub(crate) use slab::CELL_ENTRIES_OFFSET;

@@ -28,7 +28,7 @@ impl Segment {
     }
 
     /// Returns the segment of a descriptor if it is this user's.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     pub(crate) fn attach_own(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
         Self::attach_by(Lookup::OwnId(&descriptor.segment.id), descriptor, access)
     }

@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 use crate::element::copy::End;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 use crate::header::control::ChannelWords;
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes};
@@ -120,7 +120,7 @@ impl Segment {
     }
 
     /// Returns the words of a channel. `None` for an array's segment.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+    #[cfg(linux_backend)]
     #[allow(unsafe_code)]
     pub(crate) fn channel_words(&self) -> Option<ChannelWords> {
         let layout = self.mapped.header.channel?;
@@ -157,7 +157,7 @@ impl Segment {
     }
 
     /// Returns the name that it was created with.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     pub(crate) fn name(&self) -> Option<&ArrayName> {
         self.mapped.header.name.as_ref()
     }
@@ -229,7 +229,7 @@ impl Segment {
     }
 
     /// Sets what is done at the exit of this process.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))] // channels need it
+    #[cfg(linux_backend)]
     pub(crate) fn at_exit(&self, function: fn(&Self)) {
         *self.at_exit.lock() = Some(function);
     }
@@ -282,13 +282,13 @@ impl Segment {
     }
 
     /// Sets the child's hold, before a fork.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+    #[cfg(linux_backend)]
     pub(super) fn set_childs_hold(&self, hold: Hold) {
         self.child_hold.set(hold);
     }
 
     /// Makes the child's hold that of this process, in the child, and returns it.
-    #[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+    #[cfg(linux_backend)]
     pub(super) fn take_childs_hold(&self) -> Hold {
         let hold = self.child_hold.get();
         self.hold.set(hold);

@@ -13,9 +13,9 @@ mod hold;
 mod held;
 mod create;
 mod attach;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) mod fork;
-#[cfg(all(target_os = "linux", not(shmarray_portable), not(miri)))]
+#[cfg(linux_backend)]
 pub(crate) mod exit;
 mod list;
 mod unlink;
