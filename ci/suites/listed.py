@@ -214,7 +214,7 @@ INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 
 HOUSE = [
     ("house rules", bash("ci/tidy"), counted_line),
-    ("house rules: what they refuse", pytest("ci/house_rules"), pytest_line),
+    ("house rules: what they refuse", pytest("ci/checks"), pytest_line),
     ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
     ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
     ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),

@@ -1,1 +1,0 @@
-"""Just enough of each language's grammar to check the house rules."""
