@@ -20,7 +20,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 WORKSPACE = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
-TEXTS = ("README.md", "LICENSE-APACHE", "LICENSE-MIT", "FORMAT.md", "PROTOCOL.md")
+TEXTS = ("README.md", "LICENSE-APACHE", "LICENSE-MIT", "FORMAT.md", "PROTOCOL.md", "CHANNELS.md")
 FACTS = ("description", "license", "repository", "rust-version", "keywords", "categories")
 PASSED = re.compile(r"^test result: ok\. (\d+) passed", re.M)
 

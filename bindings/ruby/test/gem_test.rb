@@ -91,7 +91,8 @@ class GemTest < SharedMemoryTest
     paths = contents.keys
     assert_empty paths.select { |path| (path.split("/") & FOR_TESTS).any? }
     of_core = paths.filter_map { |path| path[%r{\Aext/core/([^/]+)}, 1] }.uniq
-    assert_equal %w[Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md src],
+    assert_equal %w[CHANNELS.md Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md
+                    build.rs src],
                  of_core.sort
   end
 

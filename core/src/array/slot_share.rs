@@ -1,8 +1,8 @@
-//! Shares of a slot of a channel: the arrays of this process that lie in it keep it.
+//! The reference count of a channel's slot: each array of this process that lies in it has a share.
 //!
-//! A *use* of a slot begins when this process takes it, and ends when its last share is dropped, or
-//! before, when whoever has it publishes it or gives it back. Shares of a use that has ended keep
-//! nothing.
+//! A *use* of a slot begins when this process takes the slot. It ends when the loan is published,
+//! when the slot is given back, or when the last share is dropped. A share of an ended use does not
+//! keep the slot.
 //!
 //! **word of a slot**, of one end of this process: bits 0–27 the shares, bits 28–63 the number of
 //! the use, which wraps. AcqRel.

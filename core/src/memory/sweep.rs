@@ -265,9 +265,9 @@ pub(crate) fn at_first_create() {
     at_first_use();
 }
 
-/// The operation that a check comes before or after. Its number limits how often: the time between
-/// two checks is at least so many times what the last one took, so a check takes at most that part
-/// of a thread's time.
+/// The kind of operation that a check for dead processes belongs to. Its number limits how often
+/// the check runs: the time between two checks is at least the last check's duration times that
+/// number. So checks take at most one part in so many of a thread's time.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Occasion {
     /// A create that takes memory from the system.

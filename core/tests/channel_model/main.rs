@@ -1,6 +1,6 @@
 //! The protocol of channels, searched exhaustively.
 //!
-//! PROTOCOL.md, "Channels", describes what is modelled here. A step is one access to shared memory.
+//! CHANNELS.md describes what is modelled here. A step is one access to shared memory.
 //! The search visits every reachable state of a few processes, each of which may stop or die before
 //! every step: no step waits for another process, so a process that stops is one that is not
 //! chosen. In every state:

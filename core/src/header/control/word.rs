@@ -86,8 +86,8 @@ pub(crate) fn fence_after_rmw() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
-/// The time during which a store to shared memory is made. With the cfg `shmarray_steps` the
-/// store is announced before and after, so that `tests/crashes` can kill a process there; a store
+/// A guard around a store to shared memory. With the cfg `shmarray_steps` the guard announces the
+/// store before and after it, so that `tests/crashes` can kill a process there; a store
 /// without an announcement fails that test.
 #[must_use]
 pub(crate) struct Announced {

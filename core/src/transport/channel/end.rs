@@ -1,6 +1,6 @@
-//! An end of a channel: what one open channel of one process has in it.
+//! An end: the entry by which one process sends to a channel or receives from it.
 //!
-//! PROTOCOL.md, "Channels", has the steps. An entry is as in a lease table: `owner << 1 | held`.
+//! CHANNELS.md has the steps. An entry is as in a lease table: `owner << 1 | held`.
 
 use std::ops::Deref;
 use std::sync::Arc;
@@ -339,7 +339,7 @@ impl Source for End {
     }
 
     fn has_told(&self) {
-        self.wake_receivers(); // the thread of the event was woken, and takes nothing
+        self.wake_receivers(); // the event's thread has used up a wake-up, but receives nothing
     }
 }
 

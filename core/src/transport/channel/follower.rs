@@ -1,4 +1,4 @@
-//! Following a broadcast of another user: PROTOCOL.md, "Channels", *follow*.
+//! Following a broadcast of another user: CHANNELS.md, *follow*.
 //!
 //! A follower writes nothing and holds nothing. It copies each message, and afterwards looks
 //! whether the slot was given to another purpose meanwhile.

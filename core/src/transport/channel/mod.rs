@@ -1,6 +1,6 @@
 //! Channels: a bounded queue of arrays between processes.
 //!
-//! PROTOCOL.md, "Channels", describes the protocol, FORMAT.md the bytes. What is lock-free and
+//! CHANNELS.md describes the protocol, FORMAT.md the bytes. What is lock-free and
 //! shared is in `ring`; the rest is this process's.
 
 // Each module uses only those before it.

@@ -1,4 +1,4 @@
-//! A channel that this process has mapped, and what no end is needed for.
+//! The mapping of a channel in this process, which its ends share.
 
 use std::sync::Arc;
 
@@ -58,7 +58,7 @@ impl Opened {
         self.layouts.get(slot as usize).unwrap_or(self.segment.described().1)
     }
 
-    /// Returns the layout in a slot of what has this layout in the first.
+    /// Moves a layout from the first slot to another.
     pub(super) fn in_slot(&self, slot: u32, first: Layout) -> Layout {
         debug_assert!(slot < self.words.layout().slots, "the ring looks at no other");
         Layout { offset: u64::from(slot) * self.words.layout().slot_bytes, ..first }
@@ -71,8 +71,11 @@ impl Opened {
         Ok(Array::over_segment(Arc::clone(&self.segment), self.in_slot(slot, first)))
     }
 
-    /// Returns the layout that a message of a shape has in the first slot, if the channel allows
-    /// it; `None` for that of the channel where all have it. Without a shape it is the channel's.
+    /// Returns the layout, in the first slot, of a message with this shape; without a shape, of one
+    /// with the channel's. Returns `None` if all messages of the channel have one layout.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the channel does not allow the shape.
     pub(super) fn checked_layout(&self, shape: Option<&[u64]>) -> Result<Option<Layout>> {
         let (dtype, described) = self.segment.described();
         let wrong = |reason: String| Err(Error::argument("shape", reason));

@@ -1,4 +1,4 @@
-//! A slot as one end of this process has it: on loan, or with a message that it received.
+//! The state of a slot that an end of this process has loaned or received.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

@@ -1,4 +1,4 @@
-//! Giving back what the ends of dead processes have: PROTOCOL.md, "Channels", *recover*.
+//! Giving back what the ends of dead processes have: CHANNELS.md, *recover*.
 
 use super::handle_text;
 use super::opened::{Opened, wake_all};

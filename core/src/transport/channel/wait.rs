@@ -1,4 +1,4 @@
-//! Sleeping until there is a message or a slot, and waking who sleeps: PROTOCOL.md, "Waiting".
+//! Sleeping until there is a message or a slot, and waking who sleeps: CHANNELS.md, "Waiting".
 //!
 //! **futex word**: bit 0 says that somebody may sleep there, bits 1–31 are a count. AcqRel.
 //! * bit 0 → 1: a process that is about to sleep (`announce`).

@@ -77,9 +77,7 @@ class Collector:
         return array.copy() if is_writeable and not array.flags.writeable else array
 
     def _mark(self, buffer: OutOfBandBuffer | int) -> pickle.PickleBuffer:
-        """Returns an empty buffer to pickle in place of this one. `take` knows it by its
-        identity.
-        """
+        """Returns an empty buffer, pickled in place of this one; `take` maps it back."""
         mark = pickle.PickleBuffer(_EMPTY)
         self._marked[id(mark)] = mark, buffer
         return mark

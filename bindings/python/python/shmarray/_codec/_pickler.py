@@ -178,7 +178,7 @@ def encode_text(text: str) -> Encoded:
 
 
 def is_itself(payload: bytes | memoryview) -> bool:
-    """Returns whether a payload is the mark of an array alone."""
+    """Returns whether a payload stands for one array and nothing else."""
     return len(payload) == len(_wire.ARRAY) and bytes(payload) in _wire.ARRAY_MODES
 
 
