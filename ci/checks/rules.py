@@ -313,8 +313,8 @@ USED = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*\}(?=;)|\w+(?:::\w+)*)"
 
 
 def modules(tree):
-    """ARCHITECTURE lists every floor of core and its modules, and each module names in a path only modules that
-    its parent's `mod` lines list before it."""
+    """ARCHITECTURE lists every floor of core and its modules, and each module names in a path only
+    modules that its parent's `mod` lines list before it."""
     order = {}  # a module's path: its children, in the order of the `mod` lines
     files = {}
     for path, lines in tree.written(".rs"):

@@ -148,7 +148,7 @@ SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
         "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
-        "ci/packaging/wheel-on-arm64 .ci/run",
+        "ci/packaging/wheel-on-arm64 ci/checks/layers .ci/run",
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
@@ -220,6 +220,7 @@ HOUSE = [
     ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
     ("format: C and C++", bash_line(CLANG_FORMAT), one_check),
     ("lint: Python", ["ruff", "check", *PYTHON_SOURCES], one_check),
+    ("lint: Python's layers", bash("ci/checks/layers"), one_check),
     ("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}"), one_check),
     ("lint: Rust", clippy(), one_check),
     ("documentation: Rust", rustdoc(), one_check),

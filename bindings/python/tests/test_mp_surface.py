@@ -82,6 +82,12 @@ def test_every_module_of_the_package_can_be_imported_and_says_what_it_has():
         assert [name for name in module.__all__ if not hasattr(module, name)] == []
 
 
+def test_the_package_has_only_modules_that_the_standard_package_has():
+    standard = Path(multiprocessing.__file__).parent
+    ours = {path.name for path in Path(mp.__file__).parent.glob("*.py")}
+    assert ours - {path.name for path in standard.rglob("*.py")} - {"dummy.py"} == set()
+
+
 def test_a_star_import_of_the_executors_gives_what_the_standard_one_gives():
     ours, standard = {}, {}
     exec("from shmarray.concurrent import *", ours)
