@@ -8,12 +8,11 @@
 # shellcheck source=ci/shell/newer.sh
 . ci/shell/newer.sh
 
-# The form of its checks that a script runs: `--short`, `--long` or, in some scripts, `--release`.
-# No form repeats another. Without a word a script runs all of them. ci/suites/listed.py says which
-# form of `ci/test` runs which form of a script.
+# The form of its checks that a script runs: one of `--quick`, `--ci`, `--release`, as of `ci/test`.
+# No form repeats another. Without a word a script runs all of them.
 form=all
 case ${1-} in
-    --short | --long | --release) form=${1#--} && shift ;;
+    --quick | --ci | --release) form=${1#--} && shift ;;
 esac
 
 passed=0
@@ -22,8 +21,8 @@ left_out= # how many cases a script leaves out
 sources=()
 directory=
 
-is_short() { [ "$form" = short ] || [ "$form" = all ]; }
-is_long() { [ "$form" = long ] || [ "$form" = all ]; }
+is_quick() { [ "$form" = quick ] || [ "$form" = all ]; }
+is_ci() { [ "$form" = ci ] || [ "$form" = all ]; }
 is_release() { [ "$form" = release ] || [ "$form" = all ]; }
 
 # case_of NAME COMMAND…: one case, which passes if the command succeeds.

@@ -1,6 +1,6 @@
 """Runs the suites of tests, several at a time, and reports.
 
-    . ci/env; python ci/suites [--long | --release] [WORD …]
+    . ci/env; python ci/suites [--ci | --release] [WORD …]
 
 With words, only the suites whose names contain one of them. `listed.py` is the list, `running.py`
 says when a suite has failed, `report.py` prints the end.
@@ -29,7 +29,7 @@ BEGIN_BEFORE = float(os.environ.pop("BEGIN_BEFORE", "inf"))
 
 def chosen(words):
     """The suites that the words name, and the same in the order in which they begin."""
-    form = "short"
+    form = "quick"
     if words and words[0].startswith("--"):
         form, words = words[0].removeprefix("--"), words[1:]
     suites = [suite for suite in FORMS[form] if any(word in suite[0] for word in words or [""])]

@@ -130,9 +130,9 @@ def stubtest():
     return ["python", "-m", "mypy.stubtest", "shmarray", *config]
 
 
-def long_form(command):
+def release_form(command):
     """The command with the variable that asks tests for their exhaustive form."""
-    return ["env", "SHMARRAY_LONG=1", *command]
+    return ["env", "SHMARRAY_TESTS=release", *command]
 
 
 def one_after_the_other(*commands):

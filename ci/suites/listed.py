@@ -1,9 +1,9 @@
-"""The list of suites: SHORT is what `ci/test` runs, LONG what `ci/test --long` runs, and RELEASE
+"""The list of suites: QUICK is what `ci/test` runs, CI what `ci/test --ci` runs, and RELEASE
 what `ci/test --release` runs.
 
 A suite is a name, a command, and the function that counts its tests in what it prints. A text in
-the place of the command is the reason to skip the suite. SHORT runs after each change. Continuous
-integration runs SHORT and LONG; RELEASE takes too long for it. A suite may have a form in each of
+the place of the command is the reason to skip the suite. QUICK runs after each change. Continuous
+integration runs QUICK and CI; RELEASE takes too long for it. A suite may have a form in each of
 them, under the same name; no form repeats another. CONTRIBUTING.md has the list in words, and a
 house rule compares the two.
 """
@@ -26,7 +26,6 @@ from commands import (
     files_of,
     foreign,
     in_root,
-    long_form,
     musl,
     one_after_the_other,
     only_with_numo,
@@ -35,6 +34,7 @@ from commands import (
     pytest,
     python,
     python_tests,
+    release_form,
     rust,
     rustdoc,
     stubtest,
@@ -51,7 +51,7 @@ from running import ROOT
 
 # The suites that take longest, longest first: they begin first, so that no core is idle at the end.
 LONGEST = {
-    "short": (
+    "quick": (
         "Python",
         "core",
         "core, crashes",
@@ -63,7 +63,7 @@ LONGEST = {
         "Python: CPython's tests of multiprocessing",
         "Python: CPython's tests of futures",
     ),
-    "long": (
+    "ci": (
         "Python",
         "Miri",
         "core",
@@ -101,7 +101,7 @@ def rust_tests_in(folder):
 # Without crashes, which is built with a cfg of its own.
 CORE_TESTS = rust_tests_in("core/tests") - {"crashes"}
 # Those that take longest, to compile or to run.
-CORE_LONG = (
+CORE_CI = (
     "cells_model",
     "channel_model",
     "cleaners",
@@ -111,11 +111,11 @@ CORE_LONG = (
     "npy_properties",
     "stranger_files",
 )
-CORE_SHORT = sorted(CORE_TESTS.difference(CORE_LONG))
+CORE_QUICK = sorted(CORE_TESTS.difference(CORE_CI))
 FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/tests"))
-PORTABLE_LONG = ("arrays", "elsewhere")
+PORTABLE_CI = ("arrays", "elsewhere")
 PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
-MUSL_LONG = ("arrays", "leases", "messages", "linux")
+MUSL_CI = ("arrays", "leases", "messages", "linux")
 # Tests that an emulator does in minutes, and that reach no limit of the process, whose memory and
 # mappings are the emulator's, too.
 ARM64_RELEASE = (
@@ -152,7 +152,7 @@ SHELL_SCRIPTS = " ".join(
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
-CRASH_SHORT = (
+CRASH_QUICK = (
     "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
     "a_store_that_is_not_announced_is_found",
 )
@@ -160,7 +160,7 @@ CRASH_RELEASE = (
     "a_crash_at_any_step_beside_another_operation_costs_nobody_anything",
     "every_store_to_a_header_is_announced",
 )
-FAULTS_SHORT = (
+FAULTS_QUICK = (
     "a_system_call_that_fails_breaks_nothing_and_leaves_nothing",
     "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
     "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
@@ -172,7 +172,7 @@ PYTHON_RELEASE = " or ".join(
         "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
     )
 )
-PYTHON_LONG = " or ".join(
+PYTHON_CI = " or ".join(
     (
         "test_mp_kills",
         "test_dead_workers",
@@ -188,8 +188,8 @@ PYTHON_LONG = " or ".join(
     )
 )
 # The files of tests about what changes from one Python to the next.
-OTHER_SHORT = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
-OTHER_LONG = (
+OTHER_QUICK = ("mp_surface", "sharing", "refusals", "remedies", "pickling")
+OTHER_CI = (
     "mp_process",
     "mp_connection",
     "mp_listener",
@@ -203,7 +203,7 @@ OTHER_LONG = (
 )
 CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
 CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
-LOKY_SHORT, LOKY_LONG = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
+LOKY_QUICK, LOKY_CI = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
 WATCH_TESTS = (
     "ci/suites/test_running.py",
     "ci/measurements/test_leftovers.py",
@@ -229,24 +229,24 @@ HOUSE = [
 CORE = [
     (
         "core",
-        one_after_the_other(rust("--lib", *each_test(CORE_SHORT), *SAYING), rust("--doc")),
+        one_after_the_other(rust("--lib", *each_test(CORE_QUICK), *SAYING), rust("--doc")),
         rust_tests,
     ),
-    ("core, crashes", crashes(*CRASH_SHORT), rust_tests),
-    ("core, faults", crashes(*FAULTS_SHORT), rust_tests),
+    ("core, crashes", crashes(*CRASH_QUICK), rust_tests),
+    ("core, faults", crashes(*FAULTS_QUICK), rust_tests),
 ]
 
 C = [
     ("C ABI and command line", rust("--bins", *each_test(FFI_AND_CLI), *SAYING), rust_tests),
-    ("C and C++", bash("ci/test-c", "--short"), counted_line),
+    ("C and C++", bash("ci/test-c", "--quick"), counted_line),
     ("recorded ABI", pytest("ci/abi"), pytest_line),
-    ("installing", bash("ci/test-install", "--short"), counted_line),
-    ("sanitizers: C and C++", bash("ci/sanitize", "--short"), counted_line),
+    ("installing", bash("ci/test-install", "--quick"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--quick"), counted_line),
 ]
 
 PYTHON = [
-    ("Python", python_tests(f"not ({PYTHON_LONG})"), pytest_line),
-    *other_pythons("", ["-m", *pytest(*files_of(OTHER_SHORT))], pytest_line),
+    ("Python", python_tests(f"not ({PYTHON_CI})"), pytest_line),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_QUICK))], pytest_line),
     ("Python: NumPy's tests of pickling", foreign("numpy_pickling.py"), counted_line),
     ("Python: NumPy's tests of files", foreign("numpy_files.py"), counted_line),
     ("Python: pandas' tests of pickling", foreign("pandas_pickling.py"), counted_line),
@@ -257,7 +257,7 @@ PYTHON = [
         counted_line,
     ),
     ("Python: CPython's tests of futures", python(CPYTHON_FUTURES), counted_line),
-    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_SHORT), counted_line),
+    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_QUICK), counted_line),
     (
         "Python: little shared memory",
         foreign("small_memory.py", "64m", "xarray_pickling.py"),
@@ -268,7 +268,7 @@ PYTHON = [
 
 EVERYTHING = [
     ("Ruby", [*RAKE_TEST, "ARGS=--verbose"], minitest_line),
-    ("valgrind: C and Ruby", bash("ci/valgrind", "--short"), counted_line),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--quick"), counted_line),
     ("soak: workers killed", bash("ci/soak", "300"), counted_line),
     ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
     (
@@ -293,16 +293,16 @@ EVERYTHING = [
     ),
 ]
 
-SHORT = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
+QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
-LONG = [
-    ("core", rust(*each_test(CORE_LONG), *SAYING), rust_tests),
+CI = [
+    ("core", rust(*each_test(CORE_CI), *SAYING), rust_tests),
     (
         "core, portable backend",
-        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_LONG), *SAYING),
+        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_CI), *SAYING),
         rust_tests,
     ),
-    ("core, musl", musl(*UNOPTIMISED, *each_test(MUSL_LONG), *SAYING), rust_tests),
+    ("core, musl", musl(*UNOPTIMISED, *each_test(MUSL_CI), *SAYING), rust_tests),
     *[
         (
             f"core and the C ABI compile for {target}",
@@ -311,12 +311,12 @@ LONG = [
         )
         for target in TARGETS
     ],
-    ("C and C++", bash("ci/test-c", "--long"), counted_line),
-    ("Miri", bash("ci/miri", "--short"), counted_line),
-    ("loom", bash("ci/loom", "--short"), counted_line),
-    ("fuzzing", bash("ci/fuzz", "--short"), counted_line),
-    ("Python", python_tests(f"({PYTHON_LONG}) and not ({PYTHON_RELEASE})"), pytest_line),
-    *other_pythons("", ["-m", *pytest(*files_of(OTHER_LONG))], pytest_line),
+    ("C and C++", bash("ci/test-c", "--ci"), counted_line),
+    ("Miri", bash("ci/miri", "--ci"), counted_line),
+    ("loom", bash("ci/loom", "--ci"), counted_line),
+    ("fuzzing", bash("ci/fuzz", "--ci"), counted_line),
+    ("Python", python_tests(f"({PYTHON_CI}) and not ({PYTHON_RELEASE})"), pytest_line),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_CI))], pytest_line),
     *other_pythons(
         ": CPython's tests of multiprocessing",
         [CPYTHON_MULTIPROCESSING],
@@ -330,7 +330,7 @@ LONG = [
         "test.test_concurrent_futures",
     ),
     ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
-    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_LONG), counted_line),
+    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI), counted_line),
     ("the crate as published", python("ci/published/crate.py"), counted_line),
     (
         "README's commands to install",
@@ -341,8 +341,8 @@ LONG = [
 
 RELEASE = [
     ("a new dtype", pytest("ci/new_dtype"), pytest_line),
-    ("core, crashes", long_form(crashes(*CRASH_RELEASE)), rust_tests),
-    ("core, faults", bash("ci/inject", "--long"), counted_line),
+    ("core, crashes", release_form(crashes(*CRASH_RELEASE)), rust_tests),
+    ("core, faults", bash("ci/inject", "--release"), counted_line),
     (
         "core, portable backend",
         one_after_the_other(
@@ -367,15 +367,15 @@ RELEASE = [
     ("Python, arm64", bash("ci/packaging/wheel-on-arm64", *files_of(ARM64_PYTHON)), pytest_line),
     ("targets that core refuses", python("ci/published/targets.py"), counted_line),
     ("C and C++", bash("ci/test-c", "--release"), counted_line),
-    ("installing", bash("ci/test-install", "--long"), counted_line),
-    ("sanitizers: C and C++", bash("ci/sanitize", "--long"), counted_line),
+    ("installing", bash("ci/test-install", "--release"), counted_line),
+    ("sanitizers: C and C++", bash("ci/sanitize", "--release"), counted_line),
     ("sanitizers: threads in core", bash("ci/thread-sanitizer"), counted_line),
-    ("Miri", bash("ci/miri", "--long"), counted_line),
-    ("loom", bash("ci/loom", "--long"), counted_line),
+    ("Miri", bash("ci/miri", "--release"), counted_line),
+    ("loom", bash("ci/loom", "--release"), counted_line),
     ("Python", python_tests(PYTHON_RELEASE), pytest_line),
     ("Python: little shared memory", foreign("small_memory.py"), counted_line),
-    *only_with_numo("Ruby", long_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
-    ("valgrind: C and Ruby", bash("ci/valgrind", "--long"), counted_line),
+    *only_with_numo("Ruby", release_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
+    ("valgrind: C and Ruby", bash("ci/valgrind", "--release"), counted_line),
     ("soak: workers killed", bash("ci/soak"), counted_line),
     ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
     (
@@ -385,4 +385,4 @@ RELEASE = [
     ),
 ]
 
-FORMS = {"short": SHORT, "long": LONG, "release": RELEASE}
+FORMS = {"quick": QUICK, "ci": CI, "release": RELEASE}

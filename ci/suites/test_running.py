@@ -225,11 +225,11 @@ def test_ci_run_tells_both_forms_the_same_time_before_which_a_suite_may_begin(tm
     assert int(first) >= began + 70 * 60
 
 
-def ci_run(directory, short, long):
+def ci_run(directory, quick, ci):
     for name in (".ci", "ci"):
         (directory / name).mkdir()
     shutil.copy(running.ROOT / ".ci/run", directory / ".ci/run")
-    test = f'if [ "${{1-}}" = --long ]; then\n{long}\nelse\n{short}\nfi\n'
+    test = f'if [ "${{1-}}" = --ci ]; then\n{ci}\nelse\n{quick}\nfi\n'
     (directory / "ci/test").write_text(test)
     command = [directory / ".ci/run"]
     return subprocess.run(
@@ -238,7 +238,7 @@ def ci_run(directory, short, long):
 
 
 @pytest.mark.parametrize(
-    ("short", "long", "last", "status"),
+    ("quick", "ci", "last", "status"),
     [
         (
             "echo 3 passed, 0 failed, 1 skipped",
@@ -273,11 +273,11 @@ def ci_run(directory, short, long):
         ),
     ],
 )
-def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, short, long, last, status):
-    done = ci_run(tmp_path, short, long)
+def test_ci_run_runs_both_forms_and_ends_with_their_counts(tmp_path, quick, ci, last, status):
+    done = ci_run(tmp_path, quick, ci)
     assert (done.stdout.splitlines()[-1], done.returncode) == (last, status)
     assert "ci/test: " in done.stdout
-    assert "ci/test --long: " in done.stdout
+    assert "ci/test --ci: " in done.stdout
 
 
 def test_ci_run_says_at_its_end_once_more_what_failed(tmp_path, capsys):

@@ -1,4 +1,4 @@
-/* Stands in for libFuzzer where a target only takes given inputs, once each: ci/fuzz --short. */
+/* Stands in for libFuzzer where a target only takes given inputs, once each: ci/fuzz --ci. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

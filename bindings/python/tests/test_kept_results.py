@@ -8,8 +8,8 @@ import sys
 import pytest
 
 PROGRAM = pathlib.Path(__file__).with_name("kept_program.py")
-LONG = os.environ.get("SHMARRAY_LONG") == "1"
-COUNT = 100_000 if LONG else 40_000
+FOR_RELEASE = os.environ.get("SHMARRAY_TESTS") == "release"
+COUNT = 100_000 if FOR_RELEASE else 40_000
 """A process may have 65,530 mappings. Each of these results took two, and the standard library
 keeps all results.
 """

@@ -5,7 +5,7 @@ require_relative "helper"
 # Ctrl-C, and exceptions of other threads, at any instant of a call of Numo::Parallel: the call ends
 # by that exception, prints nothing, and leaves no process and no thread.
 class NumoInterruptsTest < NumoTest
-  ROUNDS = ENV["SHMARRAY_LONG"] ? 150 : 8
+  ROUNDS = ENV["SHMARRAY_TESTS"] ? 150 : 8
   # The approximate duration of a call in seconds.
   SPAN = 0.012
   # A process that waits longer has forgotten its interrupt.

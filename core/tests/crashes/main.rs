@@ -34,31 +34,31 @@ use operations::{Operation, UNANNOUNCED, Victim, operations};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
 
-/// A limit of a test in each of its forms. SHMARRAY_LONG chooses the form.
+/// A limit of a test in each of its forms. SHMARRAY_TESTS chooses the form.
 struct Form<T> {
-    /// Without SHMARRAY_LONG, as in `ci/test`.
+    /// Without SHMARRAY_TESTS, as in `ci/test`.
     sample: T,
-    /// With SHMARRAY_LONG=1, as in `ci/test --release`.
-    long: T,
-    /// With SHMARRAY_LONG=all, as in `ci/inject`.
+    /// With SHMARRAY_TESTS=release, as in `ci/test --release`.
+    release: T,
+    /// With SHMARRAY_TESTS=all, as in `ci/inject`.
     all: T,
 }
 
 /// A process is killed at so many of its steps, evenly spread, beside another, which is stopped at
 /// so many of its own. (Both at every step takes over half an hour.)
 const BESIDE: Form<(usize, usize)> =
-    Form { sample: (10, 24), long: (usize::MAX, 4), all: (usize::MAX, 32) };
+    Form { sample: (10, 24), release: (usize::MAX, 4), all: (usize::MAX, 32) };
 
 /// The process forks at so many steps of each operation, evenly spread.
-const FORKS: Form<usize> = Form { sample: 6, long: 30, all: usize::MAX };
+const FORKS: Form<usize> = Form { sample: 6, release: 30, all: usize::MAX };
 
 /// So many faults of each operation, evenly spread over its calls and all their errors.
-const FAULTS: Form<usize> = Form { sample: 12, long: 60, all: usize::MAX };
+const FAULTS: Form<usize> = Form { sample: 12, release: 60, all: usize::MAX };
 
 impl<T> Form<T> {
     fn chosen(self) -> T {
-        match std::env::var("SHMARRAY_LONG").as_deref() {
-            Ok("1") => self.long,
+        match std::env::var("SHMARRAY_TESTS").as_deref() {
+            Ok("release") => self.release,
             Ok("all") => self.all,
             _ => self.sample,
         }
