@@ -21,6 +21,8 @@
 //!
 //! The modules form floors: each uses only those above it in this file, and so do the files of each
 //! floor in its `mod.rs`.
+// A later version adds variants and fields without breaking a program.
+#![deny(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
 #![cfg_attr(
     not(linux_backend),
@@ -91,9 +93,3 @@ pub const LAYOUT_VERSION: (u32, u32) = (header::format::LAYOUT_MAJOR, header::fo
 #[cfg(doctest)]
 #[doc = include_str!("../README.md")]
 struct Readme;
-
-/// Runs the pairs of programs that show which types can grow. The outcomes of messages are among
-/// them, so it is the Linux backend's.
-#[cfg(all(doctest, linux_backend))]
-#[doc = include_str!("../tests/growable.md")]
-struct Growable;

@@ -5,6 +5,7 @@ use std::fmt;
 /// The value of an element, or the result of a reduction. It represents every element of a dtype in
 /// the table exactly.
 #[derive(Debug, Clone, Copy, PartialEq)]
+#[expect(clippy::exhaustive_enums, reason = "these kinds are all that there can be")]
 pub enum Number {
     /// An element of `bool`.
     Bool(bool),

@@ -28,6 +28,7 @@ pub enum Order {
 
 /// The positions of an array's elements in the data that it lies in.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[expect(clippy::exhaustive_structs, reason = "these three are all that there can be")]
 pub struct Layout {
     /// The number of elements along each dimension.
     pub shape: Vec<u64>,

@@ -51,6 +51,7 @@ use results::{Results, dtype_of};
 
 /// The result of a reduction.
 #[derive(Debug, Clone)]
+#[expect(clippy::exhaustive_enums, reason = "a number or an array is all that there can be")]
 pub enum Reduced {
     /// Over all elements.
     Number(Number),

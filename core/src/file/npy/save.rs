@@ -124,6 +124,7 @@ fn write(elements: &Elements<'_>, output: &mut Output<'_>) -> Result<()> {
 }
 
 /// The contents of a member of an NPZ file.
+#[expect(clippy::exhaustive_enums, reason = "a member is an array or bytes")]
 pub enum Contents<'a> {
     /// An array.
     Elements(Elements<'a>),
@@ -133,6 +134,7 @@ pub enum Contents<'a> {
 
 /// Options of an NPZ file that is saved.
 #[derive(Debug, Clone, Copy, Default)]
+#[expect(clippy::exhaustive_structs, reason = "callers name every option")]
 pub struct NpzOptions {
     /// Whether members are deflated. Otherwise they are stored.
     pub is_deflated: bool,
