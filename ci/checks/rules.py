@@ -309,6 +309,7 @@ def built_from(root, *packages):
 CORE = "core/src"
 MOD = re.compile(r"^ *(?:pub(?:\([a-z ]+\))? )?mod (\w+);", re.M)
 PUBLIC_MOD = re.compile(r"^pub(?:\(crate\))? mod (\w+);", re.M)  # of a floor, for others
+EXPORTED = re.compile(r"^pub use ([\w:]+)::(?:\{([^}]*)\}|(\w+));", re.M)
 USED = re.compile(r"\b(crate|super(?:::super)*)::(\{[^;]*\}(?=;)|\w+(?:::\w+)*)")
 
 
@@ -329,23 +330,28 @@ def modules(tree):
         for name in names:
             is_there = re.search(rf"^\|(?:[^|]*\|)?[^|]*`{name}`", guide, re.M)
             yield None if is_there else Finding(ARCHITECTURE, 0, f"lists no module {name} of core")
+    exported = {}  # a name of the crate: the module that it is from
+    for start, several, one in EXPORTED.findall("\n".join(files[()][1]) if () in files else ""):
+        exported |= dict.fromkeys(re.findall(r"\w+", several or one), start.split("::"))
     for module, (path, lines) in files.items():
         text = "\n".join(line.split("//")[0] for line in lines).partition(
             "\n#[cfg(test)]\nmod tests"
         )[0]
         for used in USED.finditer(text):
             number = text.count("\n", 0, used.start()) + 1
-            yield from out_of_order(order, module, *used.groups(), path, number)
+            yield from out_of_order(order, exported, module, *used.groups(), path, number)
 
 
-def out_of_order(order, module, start, used, path, number):
+def out_of_order(order, exported, module, start, used, path, number):
     """None, and a finding for each name that lies in a module listed after the one that uses it."""
     above = () if start == "crate" else module[: -start.count("super")]
     names = [used]
     if used[0] == "{":
         names = re.findall(r"\w+(?:::\w+)*", re.sub(r"\{[^{}]*\}", "", used[1:-1]))
     for name in names:
-        target = (*above, *name.split("::"))
+        target = [*above, *name.split("::")]
+        if target[0] in exported and module:
+            target = [*exported[target[0]], *target]
         pairs = zip(module, target, strict=False)
         common = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
         children = order.get(module[:common], [])

@@ -32,6 +32,8 @@ BREACHES = {
         "core/src/value/json.rs",
         "use super::{error::Error, shape};",
     ),
+    "an order behind an export": ("modules", "core/src/value/json.rs", "use crate::Layout;"),
+    "an order of floors": ("modules", "core/src/value/json.rs", "type A = crate::array::Array;"),
     "an unlisted module": ("modules", "core/src/lib.rs", "pub(crate) mod unlisted;"),
     "a row apart": ("tables", "core/fuzz/README.md", "\n| a | b |"),
     "a row of other cells": ("tables", "core/fuzz/README.md", "| a |"),
