@@ -141,7 +141,7 @@ typedef int32_t shma_status;
 #define SHMA_TIMED_OUT 1
 /** No process has the other end of the pipe open; or none sends by the channel any more. */
 #define SHMA_CLOSED 2
-/** No slot of the channel is free, and it was created with SHMA_FAIL. */
+/** No slot of the channel is free, and it was created with SHMA_WHEN_FULL_ERROR. */
 #define SHMA_FULL 3
 /** No process sends by the channel any more, and the last that did died. */
 #define SHMA_SENDER_DIED 4
@@ -687,11 +687,11 @@ typedef int32_t shma_when_full;
 /** Each receiver, from when it joined. */
 #define SHMA_BROADCAST 1
 /** It waits. */
-#define SHMA_WAIT 0
+#define SHMA_WHEN_FULL_BLOCK 0
 /** It drops the oldest message; receivers are told how many they missed. */
-#define SHMA_DROP_OLDEST 1
+#define SHMA_WHEN_FULL_DROP_OLDEST 1
 /** It returns SHMA_FULL at once. */
-#define SHMA_FAIL 2
+#define SHMA_WHEN_FULL_ERROR 2
 
 /**
  * Options of a new channel. Initialize them with SHMA_CHANNEL_OPTIONS_INIT and set what differs
@@ -711,7 +711,7 @@ typedef struct shma_channel_options {
     uint32_t ends;
     /** SHMA_QUEUE or SHMA_BROADCAST. */
     shma_channel_mode mode;
-    /** SHMA_WAIT, SHMA_DROP_OLDEST or SHMA_FAIL. */
+    /** SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR. */
     shma_when_full when_full;
     /**
      * If not 0, each message has a shape of its own, of at most 8 dimensions; the shape of the
@@ -858,7 +858,7 @@ typedef struct shma_loan shma_loan;
  * shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a slot is free. Returns
  * SHMA_TIMED_OUT if none was in that time, SHMA_FULL if none is and the channel was created with
- * SHMA_FAIL. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
+ * SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
  * SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
  * os_errno EINTR if a signal handler ran during the wait.
  * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.

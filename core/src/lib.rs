@@ -70,8 +70,8 @@ pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
 #[cfg(linux_backend)]
 pub use transport::channel::{
-    Channel, ChannelOptions, ChannelStats, Delivered, EndStats, Loan, Loaned, MAX_META_BYTES,
-    Posted, View,
+    Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, Loan, Loaned,
+    MAX_META_BYTES, Posted,
 };
 #[cfg(linux_backend)]
 pub use transport::message::{Message, Pipe, Received, Sent, family, in_band_bytes};

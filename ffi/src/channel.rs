@@ -57,11 +57,11 @@ pub const SHMA_BROADCAST: shma_channel_mode = 1;
 /// What a sender does when all slots are taken.
 pub type shma_when_full = i32;
 /// It waits.
-pub const SHMA_WAIT: shma_when_full = 0;
+pub const SHMA_WHEN_FULL_BLOCK: shma_when_full = 0;
 /// It drops the oldest message; receivers are told how many they missed.
-pub const SHMA_DROP_OLDEST: shma_when_full = 1;
+pub const SHMA_WHEN_FULL_DROP_OLDEST: shma_when_full = 1;
 /// It returns SHMA_FULL at once.
-pub const SHMA_FAIL: shma_when_full = 2;
+pub const SHMA_WHEN_FULL_ERROR: shma_when_full = 2;
 
 /// Options of a new channel. Initialize them with SHMA_CHANNEL_OPTIONS_INIT and set what differs
 /// from the defaults.
@@ -79,7 +79,7 @@ pub struct shma_channel_options {
     pub ends: u32,
     /// SHMA_QUEUE or SHMA_BROADCAST.
     pub mode: shma_channel_mode,
-    /// SHMA_WAIT, SHMA_DROP_OLDEST or SHMA_FAIL.
+    /// SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR.
     pub when_full: shma_when_full,
     /// If not 0, each message has a shape of its own, of at most 8 dimensions; the shape of the
     /// channel is the largest.
@@ -120,9 +120,9 @@ unsafe fn chosen(options: *const shma_channel_options) -> Result<backend::Channe
         other => return Err(invalid("mode", format!("{other} is no mode of a channel"))),
     };
     let when_full = match options.when_full {
-        SHMA_WAIT => WhenFull::Block,
-        SHMA_DROP_OLDEST => WhenFull::DropOldest,
-        SHMA_FAIL => WhenFull::Fail,
+        SHMA_WHEN_FULL_BLOCK => WhenFull::Block,
+        SHMA_WHEN_FULL_DROP_OLDEST => WhenFull::DropOldest,
+        SHMA_WHEN_FULL_ERROR => WhenFull::Error,
         other => return Err(invalid("when_full", format!("{other} says nothing"))),
     };
     let or = |chosen: u32, usual: u32| if chosen == 0 { usual } else { chosen };

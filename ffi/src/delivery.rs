@@ -7,7 +7,7 @@ use shmarray::Error;
 
 use crate::arguments::{Object, needed, put};
 use crate::array::shma_array;
-use crate::channel::backend::{self, Delivered, View};
+use crate::channel::backend::{self, Delivered, Delivery};
 use crate::channel::shma_channel;
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_SENDER_DIED, SHMA_TIMED_OUT, guard, guard_outcome,
@@ -17,7 +17,7 @@ use crate::message::timeout_of;
 
 /// A message that was received: an array, which keeps its slot until the delivery is closed.
 pub struct shma_delivery {
-    view: View,
+    view: Delivery,
     /// Callers may retain it.
     array: Arc<shma_array>,
 }

@@ -14,7 +14,7 @@ pub const SHMA_OK: shma_status = 0;
 pub const SHMA_TIMED_OUT: shma_status = 1;
 /// No process has the other end of the pipe open; or none sends by the channel any more.
 pub const SHMA_CLOSED: shma_status = 2;
-/// No slot of the channel is free, and it was created with SHMA_FAIL.
+/// No slot of the channel is free, and it was created with SHMA_WHEN_FULL_ERROR.
 pub const SHMA_FULL: shma_status = 3;
 /// No process sends by the channel any more, and the last that did died.
 pub const SHMA_SENDER_DIED: shma_status = 4;

@@ -32,7 +32,7 @@ const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later
 /// shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a slot is free. Returns
 /// SHMA_TIMED_OUT if none was in that time, SHMA_FULL if none is and the channel was created with
-/// SHMA_FAIL. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
+/// SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
 /// SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
 /// os_errno EINTR if a signal handler ran during the wait.
 /// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.

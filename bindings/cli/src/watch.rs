@@ -153,7 +153,7 @@ fn seen(name: String, stats: &ChannelStats, before: Option<&Before>, now: &mut B
         mode: if stats.mode == ChannelMode::Broadcast { "broadcast" } else { "queue" },
         when_full: match stats.when_full {
             WhenFull::DropOldest => "drop_oldest",
-            WhenFull::Fail => "error",
+            WhenFull::Error => "error",
             _ => "block",
         },
         slots: stats.slots,

@@ -110,7 +110,7 @@ impl Channel {
     }
 
     /// Receives a message, at first without releasing the GIL.
-    fn receive_view(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::View> {
+    fn receive_view(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::Delivery> {
         let attempt = |left| self.channel.receive(left);
         let received = match attempt(AT_ONCE).map_err(to_py)? {
             Delivered::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
@@ -134,7 +134,7 @@ impl Channel {
         }
     }
 
-    fn set_last(&self, view: &shmarray::View) {
+    fn set_last(&self, view: &shmarray::Delivery) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(view));
     }
 }
@@ -417,7 +417,7 @@ fn refuse_twice(is_entered: bool) -> PyResult<()> {
 pub(crate) struct Delivery {
     channel: Py<Channel>,
     timeout: Option<f64>,
-    held: Mutex<Option<(shmarray::View, Py<PyAny>)>>,
+    held: Mutex<Option<(shmarray::Delivery, Py<PyAny>)>>,
 }
 
 impl Delivery {
@@ -425,7 +425,7 @@ impl Delivery {
     fn enter<'py>(
         &self,
         py: Python<'py>,
-        to_array: impl FnOnce(&Channel, &shmarray::View) -> PyResult<Bound<'py, PyAny>>,
+        to_array: impl FnOnce(&Channel, &shmarray::Delivery) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
         let view = channel.receive_view(py, self.timeout)?;
@@ -479,7 +479,7 @@ impl Messages {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.give_back(py)?;
         // After a `break` the array stays in use: it keeps its slot.
-        let keeping = |_: &Channel, view: &shmarray::View| {
+        let keeping = |_: &Channel, view: &shmarray::Delivery| {
             lease::to_ndarray(&dtypes::to_numpy(py, view.array().dtype())?, view.array().clone())
         };
         self.0.enter(py, keeping).map_err(|error| match error.is_instance_of::<PyEOFError>(py) {

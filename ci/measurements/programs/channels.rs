@@ -6,7 +6,7 @@
 
 use std::time::{Duration, Instant};
 
-use shmarray::{Channel, ChannelOptions, DType, Delivered, Loaned, Result, View};
+use shmarray::{Channel, ChannelOptions, DType, Delivered, Delivery, Loaned, Result};
 
 const WARM_UP: u64 = 100;
 
@@ -46,7 +46,7 @@ fn send(channel: &Channel, first: u8) -> Result<()> {
 }
 
 /// `None` at the end of the stream.
-fn receive(channel: &Channel, timeout: Option<Duration>) -> Result<Option<View>> {
+fn receive(channel: &Channel, timeout: Option<Duration>) -> Result<Option<Delivery>> {
     loop {
         match channel.receive(timeout)? {
             Delivered::Message(view) => return Ok(Some(view)),
@@ -56,7 +56,7 @@ fn receive(channel: &Channel, timeout: Option<Duration>) -> Result<Option<View>>
     }
 }
 
-fn first(view: &View) -> Result<u8> {
+fn first(view: &Delivery) -> Result<u8> {
     view.array().get(&[0])
 }
 

@@ -130,7 +130,7 @@ fn a_full_queue_times_out_or_is_an_error() {
         for timeout in [AT_ONCE, a_moment] {
             assert!(matches!(sender.loan(timeout).unwrap(), Loaned::TimedOut));
         }
-        let options = ChannelOptions::new().slots(1).when_full(shmarray::WhenFull::Fail);
+        let options = ChannelOptions::new().slots(1).when_full(shmarray::WhenFull::Error);
         let other = Channel::create("other", int32(), &[2], &options).unwrap();
         send(&other, 1);
         assert!(matches!(other.loan(None).unwrap(), Loaned::Full));

@@ -123,7 +123,7 @@ fn the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not() {
         assert!(!can_loan(&sender));
         slow.close();
         assert!(can_loan(&sender));
-        let fail = options().slots(1).when_full(WhenFull::Fail);
+        let fail = options().slots(1).when_full(WhenFull::Error);
         let other = Channel::create("other", int32(), &[2], &fail).unwrap();
         let _slow = Channel::open("other", true).unwrap();
         send(&other, 1);

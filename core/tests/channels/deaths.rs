@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loan, Loaned, View, WhenFull};
+use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, WhenFull};
 
 use crate::support::{Peer, is_peer, scenario, serve};
 use crate::{MODES, can_loan, create, message, number, open, receive, receive_all, send};
@@ -15,7 +15,7 @@ fn peer() {
         return;
     }
     let channel = open();
-    let (mut loans, mut views): (Vec<Loan>, Vec<View>) = Default::default();
+    let (mut loans, mut views): (Vec<Loan>, Vec<Delivery>) = Default::default();
     serve(|line| {
         match line {
             "loan" => match channel.loan(None).unwrap() {
@@ -120,7 +120,7 @@ fn a_message_of_a_killed_sender_is_received() {
 #[test]
 fn a_full_channel_that_does_not_wait_takes_what_the_dead_had_at_once() {
     scenario("deaths::a_full_channel_that_does_not_wait_takes_what_the_dead_had_at_once", || {
-        let channel = create(&ChannelOptions::new().slots(2).when_full(WhenFull::Fail));
+        let channel = create(&ChannelOptions::new().slots(2).when_full(WhenFull::Error));
         let peer = peer_that(&["loan", "loan"]);
         assert!(matches!(channel.loan(None).unwrap(), Loaned::Full));
         peer.kill();

@@ -24,7 +24,7 @@ mod refusals;
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Loaned, Posted, View};
+use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
 
 pub const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
 /// A time that is over at once.
@@ -67,7 +67,7 @@ pub fn send_to(channel: &Channel, number: i32) -> u64 {
 }
 
 /// Receives a message; panics if the stream has ended.
-pub fn message(channel: &Channel) -> View {
+pub fn message(channel: &Channel) -> Delivery {
     match channel.receive(None).unwrap() {
         Delivered::Message(view) => view,
         other => panic!("{other:?}"),
@@ -75,7 +75,7 @@ pub fn message(channel: &Channel) -> View {
 }
 
 /// Returns the number of a message, and checks that it is whole.
-pub fn number(view: &View) -> i32 {
+pub fn number(view: &Delivery) -> i32 {
     let number: i32 = view.array().get(&[0]).unwrap();
     assert_eq!(view.array().get::<i32>(&[1]).unwrap(), number, "a torn message");
     assert_eq!(view.meta(), number.to_le_bytes(), "another message's metadata");

@@ -152,7 +152,7 @@ fn an_existing_channel_of_another_description() {
         assert_says(create("<i4", &[2], same.clone().ends(5)), &["ends"]);
         assert_says(create("<i4", &[2], same.clone().varying(true)), &["kind of message"]);
         assert_says(create("<i4", &[2], same.clone().mode(ChannelMode::Broadcast)), &["mode"]);
-        assert_says(create("<i4", &[2], same.clone().when_full(WhenFull::Fail)), &["when_full"]);
+        assert_says(create("<i4", &[2], same.clone().when_full(WhenFull::Error)), &["when_full"]);
         assert_says(Channel::create_by_handle("numbers", &same), &["dtype"]);
         let plain = Channel::create("numbers", int32(), &[2], &ChannelOptions::new());
         assert!(matches!(plain, Err(Error::NameExists { .. })));
@@ -251,7 +251,7 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
 #[test]
 fn a_header_full_of_other_bytes_kills_nobody() {
     scenario("refusals::a_header_full_of_other_bytes_kills_nobody", || {
-        let options = ChannelOptions::new().slots(2).ends(4).when_full(WhenFull::Fail);
+        let options = ChannelOptions::new().slots(2).ends(4).when_full(WhenFull::Error);
         for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
             let channel = create(&options.clone().mode(mode));
             let receiver = open();

@@ -14,7 +14,7 @@ pub(crate) enum Channel {}
 pub(crate) enum Loan {}
 
 /// A message, of which there is none.
-pub(crate) enum View {}
+pub(crate) enum Delivery {}
 
 /// The outcome of a request for a slot, of which there is none.
 #[allow(dead_code, reason = "the names of the Linux backend's outcomes")]
@@ -37,7 +37,7 @@ pub(crate) enum Posted {
 /// The outcome of a receive, of which there is none.
 #[allow(dead_code, reason = "the names of the Linux backend's outcomes")]
 pub(crate) enum Delivered {
-    Message(View),
+    Message(Delivery),
     TimedOut,
     Ended { died: bool },
     OfALaterVersion,
@@ -196,7 +196,7 @@ impl Loan {
     }
 }
 
-impl View {
+impl Delivery {
     pub(crate) fn array(&self) -> &Array {
         match *self {}
     }

@@ -1,6 +1,6 @@
 //! Channels of Linux: those of core.
 
-pub(crate) use shmarray::{Channel, ChannelOptions, Delivered, Loan, Loaned, Posted, View};
+pub(crate) use shmarray::{Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
 
 use crate::error::Failure;
 

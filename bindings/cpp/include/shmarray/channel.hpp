@@ -45,9 +45,10 @@ enum class channel_mode : shma_channel_mode {
 
 /// What a sender does when all slots are taken.
 enum class when_full : shma_when_full {
-    block = SHMA_WAIT,              ///< it waits
-    drop_oldest = SHMA_DROP_OLDEST, ///< it drops the oldest message; receivers are told how many
-    fail = SHMA_FAIL                ///< its outcome is full
+    block = SHMA_WHEN_FULL_BLOCK, ///< it waits
+    drop_oldest =
+        SHMA_WHEN_FULL_DROP_OLDEST, ///< it drops the oldest message; receivers are told how many
+    error = SHMA_WHEN_FULL_ERROR    ///< its outcome is full
 };
 
 /// Options of a new channel.

@@ -23,7 +23,7 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(view: &shmarray::View) -> Self {
+    pub(super) fn of(view: &shmarray::Delivery) -> Self {
         let (mut meta, meta_bytes) = ([0; shmarray::MAX_META_BYTES], view.meta().len());
         meta[..meta_bytes].copy_from_slice(view.meta());
         let (sequence, time_ns, missed) = (view.sequence(), view.time_ns(), view.missed());

@@ -54,7 +54,7 @@ impl Options {
         let when_full = match self.when_full.as_str() {
             "block" => WhenFull::Block,
             "drop_oldest" => WhenFull::DropOldest,
-            "error" => WhenFull::Fail,
+            "error" => WhenFull::Error,
             other => {
                 let reason = "is none of 'block', 'drop_oldest' and 'error'";
                 return Err(value_error(format!("invalid when_full: {other:?} {reason}")));

@@ -86,7 +86,7 @@ pub enum WhenFull {
     /// It drops the oldest message, and receivers are told how many they missed.
     DropOldest = 2,
     /// It returns at once, and says that the channel is full.
-    Fail = 3,
+    Error = 3,
 }
 
 /// The contents of a slot.
@@ -210,7 +210,7 @@ impl Fields {
         let when_full = match self.when_full.get() {
             1 => WhenFull::Block,
             2 => WhenFull::DropOldest,
-            3 => WhenFull::Fail,
+            3 => WhenFull::Error,
             other => return Err(invalid(label, "when_full", "1 to 3", other)),
         };
         let payload = match self.payload.get() {

@@ -13,7 +13,7 @@ use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
 use super::event::{Event, Source};
 use super::handle_or_name::HandleOrName;
 use super::reader::Reader;
-use super::received::{Delivered, View};
+use super::received::{Delivered, Delivery};
 use super::ring::{Words, look};
 use super::slot::SlotHead;
 use super::wait::{self, Look, SleepWord, Spins};
@@ -195,7 +195,7 @@ impl Follower {
     }
 
     /// Copies the next message if there is one, and counts those that were missed.
-    fn take(&self) -> Result<Option<View>> {
+    fn take(&self) -> Result<Option<Delivery>> {
         let ring_words = u64::from(self.reader.layout.ring_words);
         // A sender that is faster than this reader, or an owner who writes nonsense, stops nobody.
         for _ in 0..=ring_words {
@@ -211,7 +211,7 @@ impl Follower {
                     continue; // another thread has received it
                 }
                 let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
-                return Ok(Some(View::copied(
+                return Ok(Some(Delivery::copied(
                     array,
                     &head,
                     number.wrapping_sub(ring_words),

@@ -21,7 +21,7 @@ pub enum Loaned {
     Loan(Loan),
     /// No slot was free in that time.
     TimedOut,
-    /// No slot is free, and the channel was created with [`WhenFull::Fail`].
+    /// No slot is free, and the channel was created with [`WhenFull::Error`].
     Full,
 }
 
@@ -33,7 +33,7 @@ pub enum Posted {
     Posted(u64),
     /// No slot was free in that time.
     TimedOut,
-    /// No slot is free, and the channel was created with [`WhenFull::Fail`](crate::WhenFull::Fail).
+    /// No slot is free, and the channel was created with [`WhenFull::Error`](crate::WhenFull::Error).
     Full,
 }
 
@@ -138,7 +138,7 @@ pub(super) fn loan(
 /// Takes a slot, and waits for one if the channel is made so.
 pub(super) fn slot(end: &End, timeout: Option<Duration>) -> Result<Slot> {
     end.become_sender();
-    let must_not_wait = end.words.layout().when_full == WhenFull::Fail;
+    let must_not_wait = end.words.layout().when_full == WhenFull::Error;
     let found = if must_not_wait {
         let first = take(end);
         first.or_else(|| {

@@ -46,7 +46,7 @@ use follower::Follower;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
 pub use options::ChannelOptions;
-pub use received::{Delivered, View};
+pub use received::{Delivered, Delivery};
 use slot::Meta;
 pub use stats::{ChannelStats, EndStats};
 
@@ -268,7 +268,7 @@ impl Channel {
     /// }
     /// # Ok::<(), shmarray::Error>(())
     /// ```
-    pub fn messages(&self) -> impl Iterator<Item = Result<View>> + '_ {
+    pub fn messages(&self) -> impl Iterator<Item = Result<Delivery>> + '_ {
         std::iter::from_fn(|| match self.receive(None) {
             Ok(Delivered::Message(view)) => Some(Ok(view)),
             Ok(Delivered::Ended { .. } | Delivered::TimedOut) => None,
@@ -348,7 +348,7 @@ impl Channel {
         &self.descriptor
     }
 
-    /// Ends this process's part in the channel. Loans and views stay valid until they are dropped.
+    /// Ends this process's part in the channel. Loans and deliveries stay valid until they are dropped.
     pub fn close(&self) {
         match &self.side {
             Side::Follower(follower) => follower.close(),

@@ -24,7 +24,7 @@ const MEASURED: u64 = 16;
 #[non_exhaustive]
 pub enum Delivered {
     /// A message.
-    Message(View),
+    Message(Delivery),
     /// No message came in that time.
     TimedOut,
     /// No process sends any more, and all that was sent has been received.
@@ -37,7 +37,7 @@ pub enum Delivered {
 
 /// A message that was received: a view of it in its slot, which it keeps until it is dropped.
 #[derive(Debug)]
-pub struct View {
+pub struct Delivery {
     array: Array,
     time_ns: u64,
     meta: Meta,
@@ -45,7 +45,7 @@ pub struct View {
     missed: u64,
 }
 
-impl View {
+impl Delivery {
     /// A copy of a message that this process may not hold.
     pub(super) fn copied(array: Array, head: &SlotHead, sequence: u64, missed: u64) -> Self {
         Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed }
@@ -180,7 +180,12 @@ fn take(
 }
 
 /// Returns the view of a message that an end has taken.
-fn view(end: Arc<End>, taken: Taken, elsewhere: Option<Elsewhere>, missed: u64) -> Result<View> {
+fn view(
+    end: Arc<End>,
+    taken: Taken,
+    elsewhere: Option<Elsewhere>,
+    missed: u64,
+) -> Result<Delivery> {
     let (array, head) = match elsewhere {
         Some(Elsewhere { array, head }) => (Some(array), head),
         None => (None, SlotHead::read(&end.words, taken.slot)),
@@ -202,7 +207,7 @@ fn view(end: Arc<End>, taken: Taken, elsewhere: Option<Elsewhere>, missed: u64) 
     let sequence = end.sequence(taken.number);
     let missed = missed.saturating_add(end.take_kept_missed());
     let array = array.unwrap_or_else(|| slot_use::array(end, taken, first));
-    Ok(View { array, time_ns: head.time_ns, meta: head.meta, sequence, missed })
+    Ok(Delivery { array, time_ns: head.time_ns, meta: head.meta, sequence, missed })
 }
 
 /// Receives the next message of a broadcast.

@@ -15,7 +15,7 @@ use magnus::{
     Symbol, TypedData, Value, method,
 };
 use shmarray::{
-    Channel, ChannelMode, ChannelOptions, Delivered, Loan, Loaned, Posted, View, WhenFull,
+    Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted, WhenFull,
 };
 
 use crate::array::{ArrayObject, array_of};
@@ -40,7 +40,7 @@ struct LoanObject(RefCell<Option<Loan>>);
 /// A received message; `None` after it was released.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Channel::Delivery", free_immediately, size)]
-struct DeliveryObject(RefCell<Option<View>>);
+struct DeliveryObject(RefCell<Option<Delivery>>);
 
 impl DataTypeFunctions for ChannelObject {
     fn size(&self) -> usize {
@@ -142,7 +142,7 @@ fn options_of(ruby: &Ruby, options: RArray) -> Result<ChannelOptions, Error> {
     let when_full = match &*when_full.name()? {
         "block" => WhenFull::Block,
         "drop_oldest" => WhenFull::DropOldest,
-        "error" => WhenFull::Fail,
+        "error" => WhenFull::Error,
         other => {
             let text =
                 format!("invalid when_full: :{other} is none of :block, :drop_oldest and :error");
