@@ -17,7 +17,7 @@ use crate::message::timeout_of;
 
 /// A message that was received: an array, which keeps its slot until the delivery is closed.
 pub struct shma_delivery {
-    view: Delivery,
+    message: Delivery,
     /// Callers may retain it.
     array: Arc<shma_array>,
 }
@@ -50,17 +50,17 @@ pub unsafe extern "C" fn shma_channel_receive(
         if delivery_out.is_null() {
             return Err(Failure::Null("delivery_out"));
         }
-        let view = match channel.receive(timeout_of(timeout_ns))? {
-            Delivered::Message(view) => view,
+        let delivery = match channel.receive(timeout_of(timeout_ns))? {
+            Delivered::Message(delivery) => delivery,
             Delivered::TimedOut => return Ok(SHMA_TIMED_OUT),
             Delivered::Ended { died: false, .. } => return Ok(SHMA_CLOSED),
             Delivered::Ended { died: true, .. } => return Ok(SHMA_SENDER_DIED),
             _ => return Err(UNKNOWN_OUTCOME.into()),
         };
-        let array = Arc::new(shma_array(view.array().clone()));
+        let array = Arc::new(shma_array(delivery.array().clone()));
         // SAFETY: `put` needs an output that is valid for a write: `delivery_out` is not NULL
         // (checked above), so P4 of the crate applies.
-        unsafe { put(delivery_out, shma_delivery { view, array }) };
+        unsafe { put(delivery_out, shma_delivery { message: delivery, array }) };
         Ok(SHMA_OK)
     })
 }
@@ -75,20 +75,20 @@ pub extern "C" fn shma_delivery_array(delivery: Option<&shma_delivery>) -> *cons
 /// Returns the number of the message: 0 for the first of the channel, 1 more for each after it.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_delivery_sequence(delivery: Option<&shma_delivery>) -> u64 {
-    delivery.map_or(0, |delivery| delivery.view.sequence())
+    delivery.map_or(0, |delivery| delivery.message.sequence())
 }
 
 /// Returns when the message was published, in nanoseconds since 1970.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_delivery_time_ns(delivery: Option<&shma_delivery>) -> u64 {
-    delivery.map_or(0, |delivery| delivery.view.time_ns())
+    delivery.map_or(0, |delivery| delivery.message.time_ns())
 }
 
 /// Returns how many messages were dropped since the one that was received before. In a queue one of
 /// the receivers is told of each.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_delivery_missed(delivery: Option<&shma_delivery>) -> u64 {
-    delivery.map_or(0, |delivery| delivery.view.missed())
+    delivery.map_or(0, |delivery| delivery.message.missed())
 }
 
 /// Returns the metadata of a message and writes its size to bytes_out, which may be NULL. Valid
@@ -98,7 +98,7 @@ pub extern "C" fn shma_delivery_meta(
     delivery: Option<&shma_delivery>,
     bytes_out: Option<&mut usize>,
 ) -> *const c_void {
-    let meta = delivery.map(|delivery| delivery.view.meta());
+    let meta = delivery.map(|delivery| delivery.message.meta());
     if let Some(bytes) = bytes_out {
         *bytes = meta.map_or(0, <[u8]>::len);
     }

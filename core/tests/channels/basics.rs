@@ -1,4 +1,4 @@
-//! One process: a loan becomes a message, and a message a view.
+//! One process: a loan becomes a message, and a message a delivery.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -21,9 +21,12 @@ fn a_message_arrives_with_its_number_time_and_metadata() {
         let before = now_ns();
         for value in 0..20 {
             assert_eq!(send(&sender, value), value as u64);
-            let view = message(&receiver);
-            assert_eq!((number(&view), view.sequence(), view.missed()), (value, value as u64, 0));
-            assert!((before..=now_ns()).contains(&view.time_ns()));
+            let delivery = message(&receiver);
+            assert_eq!(
+                (number(&delivery), delivery.sequence(), delivery.missed()),
+                (value, value as u64, 0)
+            );
+            assert!((before..=now_ns()).contains(&delivery.time_ns()));
         }
     });
 }
@@ -59,19 +62,19 @@ fn a_view_keeps_its_slot_and_so_do_its_arrays() {
     scenario("basics::a_view_keeps_its_slot_and_so_do_its_arrays", || {
         let (sender, receiver) = (create(&ChannelOptions::new().slots(1)), open());
         send(&sender, 7);
-        let view = message(&receiver);
+        let delivery = message(&receiver);
         assert!(!can_loan(&sender));
-        let array = view.array().slice(0, None, None, -1).unwrap();
-        drop(view);
+        let array = delivery.array().slice(0, None, None, -1).unwrap();
+        drop(delivery);
         assert!(!can_loan(&sender));
         assert_eq!(array.get::<i32>(&[0]).unwrap(), 7);
         drop(array);
         assert!(can_loan(&sender));
 
         send(&sender, 8);
-        let view = message(&receiver);
-        let array = view.array().clone();
-        view.release(); // though there is an array still
+        let delivery = message(&receiver);
+        let array = delivery.array().clone();
+        delivery.release(); // though there is an array still
         assert!(can_loan(&sender));
         drop(array);
         send(&sender, 9);
@@ -84,14 +87,14 @@ fn arrays_of_a_slot_stay_inside_it() {
     scenario("basics::arrays_of_a_slot_stay_inside_it", || {
         let (sender, receiver) = (create(&ChannelOptions::new().slots(3)), open());
         (0..3).for_each(|value| _ = send(&sender, value));
-        let views = [(); 3].map(|()| message(&receiver));
-        for view in &views {
-            let whole = view.array().whole();
+        let deliveries = [(); 3].map(|()| message(&receiver));
+        for delivery in &deliveries {
+            let whole = delivery.array().whole();
             assert_eq!(whole.shape(), [64]);
             let end = whole.view(&[0], &[1], 64).unwrap();
             assert_eq!(end.whole().as_ptr(), whole.as_ptr(), "not the next slot");
-            assert!(view.array().view(&[3], &[4], 0).is_err());
-            assert!(view.array().is_in_slot());
+            assert!(delivery.array().view(&[3], &[4], 0).is_err());
+            assert!(delivery.array().is_in_slot());
         }
     });
 }
@@ -175,15 +178,15 @@ fn a_closed_channel_refuses_and_its_views_stay() {
     scenario("basics::a_closed_channel_refuses_and_its_views_stay", || {
         let (sender, receiver) = (create(&ChannelOptions::new().slots(2)), open());
         send(&sender, 3);
-        let view = message(&receiver);
+        let delivery = message(&receiver);
         let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!() };
         sender.close();
         receiver.close();
         sender.close();
         assert!(sender.loan(AT_ONCE).is_err() && receiver.receive(AT_ONCE).is_err());
-        assert_eq!(number(&view), 3);
+        assert_eq!(number(&delivery), 3);
         assert!(loan.publish(b"").is_ok(), "a loan from before the close");
-        drop(view);
+        drop(delivery);
     });
 }
 
@@ -225,8 +228,8 @@ fn many_slots_and_many_ends_are_all_usable() {
             let receiver = others.last().unwrap();
             (0..1023).for_each(|value| _ = send(&sender, value));
             assert!(!can_loan(&sender));
-            let views: Vec<_> = (0..1023).map(|_| message(receiver)).collect();
-            assert!(views.iter().zip(0..).all(|(view, value)| number(view) == value));
+            let deliveries: Vec<_> = (0..1023).map(|_| message(receiver)).collect();
+            assert!(deliveries.iter().zip(0..).all(|(delivery, value)| number(delivery) == value));
         }
     });
 }

@@ -25,11 +25,11 @@ fn peer() {
             let (mut next, mut missed) = (None, 0);
             let died = loop {
                 match channel.receive(None).unwrap() {
-                    Delivered::Message(view) => {
-                        let this = number(&view);
-                        missed += view.missed();
-                        let expected = next.unwrap_or(0) + view.missed() as i32;
-                        assert_eq!((this, this as u64), (expected, view.sequence()));
+                    Delivered::Message(delivery) => {
+                        let this = number(&delivery);
+                        missed += delivery.missed();
+                        let expected = next.unwrap_or(0) + delivery.missed() as i32;
+                        assert_eq!((this, this as u64), (expected, delivery.sequence()));
                         next = Some(this + 1);
                     }
                     Delivered::Ended { died, .. } => break died,
@@ -70,9 +70,9 @@ fn a_receiver_that_is_slow_misses_and_is_told_how_many() {
             send(&sender, value);
             assert_eq!(receive(&quick), value);
             if value % 10 == 9 {
-                let view = message(&slow);
-                missed += view.missed();
-                assert_eq!(number(&view) as u64, view.sequence());
+                let delivery = message(&slow);
+                missed += delivery.missed();
+                assert_eq!(number(&delivery) as u64, delivery.sequence());
             }
         }
         assert_eq!(message(&slow).missed(), 0);

@@ -1,4 +1,4 @@
-//! Processes that are killed with a loan, a view, or in the middle of everything: the others go on.
+//! Processes killed with a loan, a delivery, or in the middle of everything: the others go on.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, 
 use crate::support::{Peer, is_peer, scenario, serve};
 use crate::{MODES, can_loan, create, message, number, open, receive, receive_all, send};
 
-/// Keeps loans and views until it ends.
+/// Keeps loans and deliveries until it ends.
 #[test]
 #[ignore = "it is another process of the tests"]
 fn peer() {
@@ -15,7 +15,7 @@ fn peer() {
         return;
     }
     let channel = open();
-    let (mut loans, mut views): (Vec<Loan>, Vec<Delivery>) = Default::default();
+    let (mut loans, mut deliveries): (Vec<Loan>, Vec<Delivery>) = Default::default();
     serve(|line| {
         match line {
             "loan" => match channel.loan(None).unwrap() {
@@ -23,7 +23,7 @@ fn peer() {
                 other => panic!("{other:?}"),
             },
             "join" => {} // with its `open`
-            "view" => views.push(message(&channel)),
+            "view" => deliveries.push(message(&channel)),
             "receive and drop" => drop(message(&channel)),
             "exit" => std::process::exit(0),
             number => _ = send(&channel, number.parse().unwrap()),
@@ -206,8 +206,8 @@ fn beside_the_killed(mode: ChannelMode, slots: u32, rounds: i32) {
         // What is left of earlier senders comes first.
         while received < 20 + round % 7 {
             match channel.receive(None).unwrap() {
-                Delivered::Message(view) => {
-                    let value = number(&view);
+                Delivered::Message(delivery) => {
+                    let value = number(&delivery);
                     assert!(seen.insert(value), "{value} is received twice");
                     let before = last.insert(value / EACH, value);
                     assert!(before.is_none_or(|before| before < value), "not in order");
@@ -223,8 +223,8 @@ fn beside_the_killed(mode: ChannelMode, slots: u32, rounds: i32) {
         .into_iter()
         .for_each(Peer::kill);
     }
-    while let Delivered::Message(view) = channel.receive(crate::AT_ONCE).unwrap() {
-        assert!(seen.insert(number(&view)), "received twice");
+    while let Delivered::Message(delivery) = channel.receive(crate::AT_ONCE).unwrap() {
+        assert!(seen.insert(number(&delivery)), "received twice");
     }
     let all: Vec<_> = (0..slots).map(|_| channel.loan(None).unwrap()).collect();
     assert!(all.iter().all(|loan| matches!(loan, Loaned::Loan(_))), "a slot is lost");

@@ -57,7 +57,9 @@ fn peer() {
         match line {
             "open" => "opened".to_owned(),
             "receive" => match channel.receive(None) {
-                Ok(Delivered::Message(view)) => format!("{} {}", number(&view), view.missed()),
+                Ok(Delivered::Message(delivery)) => {
+                    format!("{} {}", number(&delivery), delivery.missed())
+                }
                 Ok(other) => format!("{other:?}"),
                 Err(error) => format!("{:?}", error.kind()),
             },
@@ -65,11 +67,11 @@ fn peer() {
                 let (mut last, mut missed, mut count) = (-1, 0, 0);
                 loop {
                     match channel.receive(None).unwrap() {
-                        Delivered::Message(view) => {
-                            missed += view.missed();
-                            let this = number(&view); // and whole
-                            assert_eq!(this as u64, view.sequence());
-                            assert_eq!(last + 1 + view.missed() as i32, this);
+                        Delivered::Message(delivery) => {
+                            missed += delivery.missed();
+                            let this = number(&delivery); // and whole
+                            assert_eq!(this as u64, delivery.sequence());
+                            assert_eq!(last + 1 + delivery.missed() as i32, this);
                             (last, count) = (this, count + 1);
                         }
                         Delivered::Ended { died, .. } => {

@@ -1,4 +1,4 @@
-//! Forks: a child has no part in its parent's loans and views, and joins with an end of its own.
+//! Forks: a child has no part in its parent's loans and deliveries, and joins with its own end.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
@@ -37,23 +37,23 @@ fn what_a_child_inherits_is_its_parents() {
             let channel = create(&ChannelOptions::new().slots(2).mode(mode));
             let receiver = open();
             send(&channel, 5);
-            let view = message(&receiver);
+            let delivery = message(&receiver);
             let Loaned::Loan(loan) = channel.loan(None).unwrap() else { panic!() };
             assert!(!can_loan(&channel));
             // The child drops its copies; the parent's are not touched.
-            let mut copies = Some((view, loan, receiver));
+            let mut copies = Some((delivery, loan, receiver));
             fork(|| {
-                let (view, loan, receiver) = copies.take().unwrap();
-                assert_eq!(number(&view), 5);
-                drop((view, receiver));
+                let (delivery, loan, receiver) = copies.take().unwrap();
+                assert_eq!(number(&delivery), 5);
+                drop((delivery, receiver));
                 assert!(loan.publish(b"").is_err(), "the loan is the parent's");
                 assert!(!can_loan(&channel), "both slots are in use");
             })
             .ended();
-            let (view, loan, _receiver) = copies.unwrap();
+            let (delivery, loan, _receiver) = copies.unwrap();
             assert!(!can_loan(&channel), "both slots are in use");
-            assert_eq!(number(&view), 5);
-            drop(view);
+            assert_eq!(number(&delivery), 5);
+            drop(delivery);
             assert!(can_loan(&channel));
             loan.publish(b"").unwrap();
         }
@@ -67,14 +67,14 @@ fn a_child_that_ends_leaves_its_parent_all_that_it_has() {
             let channel = create(&ChannelOptions::new().slots(2).mode(mode));
             let receiver = open();
             send(&channel, 5);
-            let view = message(&receiver);
+            let delivery = message(&receiver);
             fork(|| {}).ended();
             fork(|| drop(receiver.loan(crate::AT_ONCE))).ended();
             assert!(can_loan(&channel));
             let Loaned::Loan(loan) = channel.loan(None).unwrap() else { panic!() };
-            assert!(!can_loan(&channel), "the view keeps its slot");
-            assert_eq!(number(&view), 5);
-            drop(view);
+            assert!(!can_loan(&channel), "the delivery keeps its slot");
+            assert_eq!(number(&delivery), 5);
+            drop(delivery);
             loan.array().set(&[0], 6).unwrap();
             loan.array().set(&[1], 6).unwrap();
             loan.publish(&6i32.to_le_bytes()).unwrap();

@@ -23,13 +23,16 @@ fn a_message_in_a_golden_file_is_received_and_the_channel_goes_on() {
 
         let channel = Channel::open(NAME, true).unwrap();
         assert_eq!((channel.dtype(), channel.shape()), (&DType::parse("<i4").unwrap(), &[4][..]));
-        let view = message(&channel);
-        assert_eq!((view.sequence(), view.time_ns(), view.meta()), (0, 1234, &b"golden"[..]));
+        let delivery = message(&channel);
+        assert_eq!(
+            (delivery.sequence(), delivery.time_ns(), delivery.meta()),
+            (0, 1234, &b"golden"[..])
+        );
         let bytes: Vec<u8> =
             [1i32, -2, 3, -4].iter().flat_map(|value| value.to_le_bytes()).collect();
-        assert_eq!(view.array().to_bytes().unwrap(), bytes);
+        assert_eq!(delivery.array().to_bytes().unwrap(), bytes);
         assert!(can_loan(&channel));
-        drop(view);
+        drop(delivery);
         // Its sender closed, says the file.
         assert!(matches!(channel.receive(None).unwrap(), Delivered::Ended { died: false, .. }));
         for number in 1..10 {

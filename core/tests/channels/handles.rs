@@ -42,9 +42,9 @@ fn peer() {
     serve(|line| match line {
         "join" => "joined".to_owned(),
         "receive" => {
-            let view = message(&channel);
-            let said = format!("{} {:?}", value(view.array()), view.array().shape());
-            held.push(view.array().clone());
+            let delivery = message(&channel);
+            let said = format!("{} {:?}", value(delivery.array()), delivery.array().shape());
+            held.push(delivery.array().clone());
             said
         }
         "drop" => {
@@ -128,9 +128,9 @@ fn an_array_of_a_killed_sender_arrives_and_is_given_back_then() {
         assert_eq!(peer.ask("5"), "sent");
         peer.kill();
         assert_eq!(arrays(), 1);
-        let view = message(&channel);
-        assert_eq!(value(view.array()), 5);
-        drop(view);
+        let delivery = message(&channel);
+        assert_eq!(value(delivery.array()), 5);
+        drop(delivery);
         assert_eq!(arrays(), 0);
     });
 }

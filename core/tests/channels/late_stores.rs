@@ -43,8 +43,8 @@ fn a_queue_goes_on() {
         assert_eq!(sent(), SENT as u64 + 2);
         for value in SENT..SENT + 2 {
             set_back();
-            let view = message(&receiver);
-            assert_eq!((number(&view), view.sequence()), (value, value as u64));
+            let delivery = message(&receiver);
+            assert_eq!((number(&delivery), delivery.sequence()), (value, value as u64));
         }
         set_back();
         assert!(is_nothing_there(&receiver));
@@ -71,8 +71,8 @@ fn a_broadcast_goes_on_and_one_that_joins_misses_nothing() {
                 send(&channel, value);
                 set_back();
                 for receiver in [&receiver, &late] {
-                    let view = message(receiver);
-                    assert_eq!((number(&view), view.missed()), (value, 0), "{when_full:?}");
+                    let delivery = message(receiver);
+                    assert_eq!((number(&delivery), delivery.missed()), (value, 0), "{when_full:?}");
                 }
             }
             channel.close();

@@ -69,16 +69,16 @@ pub fn send_to(channel: &Channel, number: i32) -> u64 {
 /// Receives a message; panics if the stream has ended.
 pub fn message(channel: &Channel) -> Delivery {
     match channel.receive(None).unwrap() {
-        Delivered::Message(view) => view,
+        Delivered::Message(delivery) => delivery,
         other => panic!("{other:?}"),
     }
 }
 
 /// Returns the number of a message, and checks that it is whole.
-pub fn number(view: &Delivery) -> i32 {
-    let number: i32 = view.array().get(&[0]).unwrap();
-    assert_eq!(view.array().get::<i32>(&[1]).unwrap(), number, "a torn message");
-    assert_eq!(view.meta(), number.to_le_bytes(), "another message's metadata");
+pub fn number(delivery: &Delivery) -> i32 {
+    let number: i32 = delivery.array().get(&[0]).unwrap();
+    assert_eq!(delivery.array().get::<i32>(&[1]).unwrap(), number, "a torn message");
+    assert_eq!(delivery.meta(), number.to_le_bytes(), "another message's metadata");
     number
 }
 
@@ -91,7 +91,7 @@ pub fn receive_all(channel: &Channel) -> (Vec<i32>, bool) {
     let mut numbers = Vec::new();
     loop {
         match channel.receive(None).unwrap() {
-            Delivered::Message(view) => numbers.push(number(&view)),
+            Delivered::Message(delivery) => numbers.push(number(&delivery)),
             Delivered::Ended { died, .. } => return (numbers, died),
             other => panic!("{other:?}"),
         }

@@ -277,8 +277,8 @@ fn a_receiver_gets_what_it_is_sent_and_may_write_it() {
     scenario("refusals::a_receiver_gets_what_it_is_sent_and_may_write_it", || {
         let (channel, receiver) = (create(&ChannelOptions::new()), open());
         send(&channel, 1);
-        let view = message(&receiver);
-        assert!(!view.array().is_readonly());
+        let delivery = message(&receiver);
+        assert!(!delivery.array().is_readonly());
     });
 }
 

@@ -26,7 +26,7 @@ use crate::value::error::{Error, Result};
 /// than the time between two looks of a process that waits, so that each look recovers.
 const BETWEEN_RECOVERIES: Duration = Duration::from_millis(90);
 
-/// An end that this process has, until its last loan and its last view are dropped.
+/// An end that this process has, until its last loan and its last delivery are dropped.
 pub(super) struct End {
     opened: Opened,
     pub(super) index: u32,
@@ -48,7 +48,7 @@ pub(super) struct End {
     recovered_ns: AtomicU64,
     pub(super) undelivered: Undelivered,
     own_slots: Box<[OwnSlot]>,
-    /// The messages that were missed, and that the next view tells of.
+    /// The messages that were missed, and that the next delivery tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
     event: Mutex<Option<Arc<Event>>>,
@@ -274,7 +274,7 @@ impl End {
         &self.own_slots[slot as usize]
     }
 
-    /// Ends what this end does. Its entry stays until its last loan or view is dropped.
+    /// Ends what this end does. Its entry stays until its last loan or delivery is dropped.
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
             close_end(&self.words, self.index);

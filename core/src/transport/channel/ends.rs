@@ -10,7 +10,7 @@ use crate::header::control::Ordering::{Acquire, Relaxed, Release};
 /// The bits from 8 on count the senders that have left this entry.
 pub(super) const SENDS: u64 = 1;
 pub(super) const RECEIVES: u64 = 2;
-/// It was closed, and stays until its last loan or view was given back.
+/// It was closed, and stays until its last loan or delivery was given back.
 pub(super) const CLOSED: u64 = 4;
 const BITS: u64 = SENDS | RECEIVES | CLOSED;
 const LEFT_SHIFT: u32 = 8;

@@ -61,7 +61,7 @@ pub(super) struct Follower {
     spins: Spins,
     /// The number of the message that it receives next.
     next: AtomicU64,
-    /// The messages that were missed, and that the next view tells of.
+    /// The messages that were missed, and that the next delivery tells of.
     missed: AtomicU64,
     before: Before,
     is_closed: AtomicBool,
@@ -116,8 +116,8 @@ impl Follower {
     pub(super) fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
         let found = wait::wait(self, &self.spins, timeout, |may_sleep| {
             self.check_open()?;
-            if let Some(view) = self.take()? {
-                return Ok(Look::Found(Some(view)));
+            if let Some(delivery) = self.take()? {
+                return Ok(Look::Found(Some(delivery)));
             }
             if may_sleep && self.is_ended()? {
                 return Ok(Look::Found(self.take()?));
@@ -128,7 +128,7 @@ impl Follower {
             self.clear_event();
         }
         Ok(match found {
-            Some(Some(view)) => Delivered::Message(view),
+            Some(Some(delivery)) => Delivered::Message(delivery),
             Some(None) => Delivered::Ended { died: self.has_last_sender_died()? },
             None => Delivered::TimedOut,
         })

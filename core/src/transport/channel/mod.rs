@@ -270,7 +270,7 @@ impl Channel {
     /// ```
     pub fn messages(&self) -> impl Iterator<Item = Result<Delivery>> + '_ {
         std::iter::from_fn(|| match self.receive(None) {
-            Ok(Delivered::Message(view)) => Some(Ok(view)),
+            Ok(Delivered::Message(delivery)) => Some(Ok(delivery)),
             Ok(Delivered::Ended { .. } | Delivered::TimedOut) => None,
             Err(error) => Some(Err(error)),
         })

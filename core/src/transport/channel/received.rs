@@ -35,7 +35,7 @@ pub enum Delivered {
     },
 }
 
-/// A message that was received: a view of it in its slot, which it keeps until it is dropped.
+/// A message that was received: it lies in its slot, which it keeps until it is dropped.
 #[derive(Debug)]
 pub struct Delivery {
     array: Array,
@@ -130,7 +130,7 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
     match waited.inspect_err(|_| end.keep_missed(missed))? {
         Some(Some(taken)) => {
             end.clear_event();
-            view(end, taken, elsewhere, missed).map(Delivered::Message)
+            delivery(end, taken, elsewhere, missed).map(Delivered::Message)
         }
         Some(None) => {
             end.keep_missed(missed);
@@ -179,8 +179,8 @@ fn take(
     }
 }
 
-/// Returns the view of a message that an end has taken.
-fn view(
+/// Returns the delivery of a message that an end has taken.
+fn delivery(
     end: Arc<End>,
     taken: Taken,
     elsewhere: Option<Elsewhere>,
