@@ -426,10 +426,10 @@ fn search(protocol: Protocol) -> Report {
             }
         }
         if (0..PROCESSES).all(|me| world.is_over(me)) {
-            match world.swept {
-                false => next.push(last_sweep(&world)),
-                true if world.slab.0 != Dead => report.left = report.left.or(Some(world)),
-                true => {}
+            if !world.swept {
+                next.push(last_sweep(&world));
+            } else if world.slab.0 != Dead {
+                report.left = report.left.or(Some(world));
             }
         }
         let before = next.len();

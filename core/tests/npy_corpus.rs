@@ -289,9 +289,10 @@ fn files_of_numpy_are_written_again_byte_for_byte() {
         let all = expected().into_keys().filter(|name| name.starts_with("numpy-py313-"));
         for name in all.filter(|name| NOT_AS_SAVED.iter().all(|part| !name.contains(part))) {
             let path = files.path().join(&name);
-            let written = match name.ends_with(".npy") {
-                true => written_again(Source::file(&path).unwrap()),
-                false => archive_written_again(Source::file(&path).unwrap()),
+            let written = if name.ends_with(".npy") {
+                written_again(Source::file(&path).unwrap())
+            } else {
+                archive_written_again(Source::file(&path).unwrap())
             };
             match written {
                 Ok(bytes) if bytes == fs::read(&path).unwrap() => count += 1,

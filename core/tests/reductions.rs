@@ -117,18 +117,16 @@ fn every_dtype_gives_what_numpy_gives_or_says_why_not() {
             assert_eq!(along(&a, Reduction::Sum, &[0]).dtype().text(), sum);
             assert_eq!(along(&a, Reduction::Mean, &[0]).dtype().text(), mean);
             for reduction in [Reduction::Min, Reduction::Max] {
-                match complex {
-                    true => assert_refused(
-                        &a,
-                        reduction,
-                        "not one of numbers that have an order, which m",
-                    ),
-                    false => assert_eq!(along(&a, reduction, &[0]).dtype(), dtype),
+                if complex {
+                    assert_refused(&a, reduction, "not one of numbers that have an order, which m")
+                } else {
+                    assert_eq!(along(&a, reduction, &[0]).dtype(), dtype)
                 }
             }
-            match complex || float {
-                true => assert_refused(&a, COUNTS, "not one of integers, which bincount needs"),
-                false => assert_eq!(along(&a, COUNTS, &[0]).dtype().text(), "<u8"),
+            if complex || float {
+                assert_refused(&a, COUNTS, "not one of integers, which bincount needs")
+            } else {
+                assert_eq!(along(&a, COUNTS, &[0]).dtype().text(), "<u8")
             }
         }
         for dtype in [">i4", "<M8[s]", "|S3", r#"{"descr":[["a","<i4"]],"itemsize":4}"#] {

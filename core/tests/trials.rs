@@ -172,9 +172,8 @@ fn a_file_system_that_knows_files_by_their_paths_is_refused() {
     in_own_mounts(test, || {
         let (handle, source, place) = (handle_made_elsewhere(), made("source"), made("place"));
         let mounted = Command::new("bindfs").arg(&source).arg(&place).status();
-        let mounted = mounted.and_then(|status| match status.success() {
-            true => Ok(()),
-            false => Err(Os::other(format!("bindfs: {status}"))),
+        let mounted = mounted.and_then(|status| {
+            if status.success() { Ok(()) } else { Err(Os::other(format!("bindfs: {status}"))) }
         });
         if is_mounted_or_skips(test, "bindfs", mounted) {
             let outer = directory();

@@ -218,10 +218,8 @@ impl Search {
                 next.locks[me] = false;
                 At::ReadList // and closes
             }
-            At::Lock if !world.is_sent => match world.is_dead(CREATOR) {
-                true => At::Done,
-                false => return None, // nothing to receive yet
-            },
+            At::Lock if !world.is_sent && !world.is_dead(CREATOR) => return None, // nothing yet
+            At::Lock if !world.is_sent => At::Done,
             At::Lock => self.lock(&mut next),
             At::Look => self.look(&mut next),
             At::TakeLink => {
@@ -281,18 +279,20 @@ impl Search {
                 }
                 State::Closing => self.first_question(next.word, dead),
             },
-            At::AskLock { word, dead } => match next.locks.contains(&true) {
-                true => At::Settle { word, is_unheld: false, dead },
-                false if self.protocol == Protocol::LinksFirst => {
-                    At::Settle { word, is_unheld: true, dead }
-                }
-                false => At::AskLinks { word, dead },
-            },
-            At::AskLinks { word, dead } => match next.has_message() {
-                true => At::Settle { word, is_unheld: false, dead },
-                false if self.protocol == Protocol::LinksFirst => At::AskLock { word, dead },
-                false => At::Settle { word, is_unheld: true, dead },
-            },
+            At::AskLock { word, dead } if next.locks.contains(&true) => {
+                At::Settle { word, is_unheld: false, dead }
+            }
+            At::AskLock { word, dead } if self.protocol == Protocol::LinksFirst => {
+                At::Settle { word, is_unheld: true, dead }
+            }
+            At::AskLock { word, dead } => At::AskLinks { word, dead },
+            At::AskLinks { word, dead } if next.has_message() => {
+                At::Settle { word, is_unheld: false, dead }
+            }
+            At::AskLinks { word, dead } if self.protocol == Protocol::LinksFirst => {
+                At::AskLock { word, dead }
+            }
+            At::AskLinks { word, dead } => At::Settle { word, is_unheld: true, dead },
             At::Settle { word, is_unheld: true, dead } if next.word != word => {
                 match self.protocol {
                     Protocol::GivesUp => At::LeaveList { dead },

@@ -176,9 +176,10 @@ pub(crate) unsafe fn check_text_buffer(
         // above), so the caller guarantees that by the `# Safety` section.
         unsafe { needed_bytes_out.write(needed) };
     }
-    match buffer.is_null() || buffer_bytes < needed {
-        true => Err(Failure::TextTooShort(needed)),
-        false => Ok(()),
+    if buffer.is_null() || buffer_bytes < needed {
+        Err(Failure::TextTooShort(needed))
+    } else {
+        Ok(())
     }
 }
 

@@ -38,9 +38,10 @@ pub(crate) fn print(_json: bool, _out: &mut dyn Write) -> Result<u8> {
 pub(crate) fn print(json: bool, out: &mut dyn Write) -> Result<u8> {
     let facts = read::facts(&read::System::this())?;
     let findings = examine(&facts);
-    match json {
-        true => writeln!(out, "{}", report::json(&findings)?)?,
-        false => write!(out, "{}", report::text(&findings))?,
+    if json {
+        writeln!(out, "{}", report::json(&findings)?)?
+    } else {
+        write!(out, "{}", report::text(&findings))?
     }
     out.flush()?;
     Ok(u8::from(report::has_problem(&findings)))

@@ -129,9 +129,10 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
 #[cfg(target_os = "linux")]
 fn seconds(text: &str) -> Result<f64, String> {
     let seconds: f64 = text.parse().map_err(|_| "it is not a number".to_owned())?;
-    match (0.01..=86_400.0).contains(&seconds) {
-        true => Ok(seconds),
-        false => Err("it is not from 0.01 to 86400".to_owned()),
+    if (0.01..=86_400.0).contains(&seconds) {
+        Ok(seconds)
+    } else {
+        Err("it is not from 0.01 to 86400".to_owned())
     }
 }
 

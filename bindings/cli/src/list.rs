@@ -13,10 +13,7 @@ pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
     let mut segments = shmarray::segments()?;
     // A slab's free memory, which has no cell number, is before its cells.
     segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell));
-    match as_json {
-        true => print_json(&segments, out),
-        false => print_table(&segments, out),
-    }
+    if as_json { print_json(&segments, out) } else { print_table(&segments, out) }
 }
 
 /// The facts of a segment, in the order of `shma_segment_info`.

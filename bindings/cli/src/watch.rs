@@ -77,9 +77,10 @@ pub(crate) fn print(watch: &Watch, out: &mut dyn Write) -> Result<()> {
         if clears {
             write!(out, "\x1b[H\x1b[2J")?; // to the upper left corner, and clear
         }
-        match watch.as_json {
-            true => writeln!(out, "{}", serde_json::to_string(&seen)?)?,
-            false => print_all(&seen, out)?,
+        if watch.as_json {
+            writeln!(out, "{}", serde_json::to_string(&seen)?)?
+        } else {
+            print_all(&seen, out)?
         }
         out.flush()?;
         before = Some(now);

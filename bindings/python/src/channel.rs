@@ -211,10 +211,8 @@ impl Channel {
         }
         let (memory, meta) = (Memory::of(array)?, meta.unwrap_or_default());
         let dtype = dtypes::from_numpy(&array.getattr(interned!(py, "dtype"))?)?;
-        let handed_over = match self.channel.has_handles() {
-            true => memory.in_segment(dtype.clone()),
-            false => None,
-        };
+        let handed_over =
+            if self.channel.has_handles() { memory.in_segment(dtype.clone()) } else { None };
         let (address, layout) = (memory.address(), memory.layout());
         let attempt = |left| match &handed_over {
             Some(shared) => self.channel.send_array(shared, meta, left),
@@ -307,17 +305,19 @@ impl Channel {
 
     #[getter]
     fn shape<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyTuple>>> {
-        match self.channel.has_handles() {
-            true => Ok(None),
-            false => PyTuple::new(py, self.channel.shape()).map(Some),
+        if self.channel.has_handles() {
+            Ok(None)
+        } else {
+            PyTuple::new(py, self.channel.shape()).map(Some)
         }
     }
 
     #[getter]
     fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        match self.channel.has_handles() {
-            true => Ok(None),
-            false => dtypes::to_numpy(py, self.channel.dtype()).map(Some),
+        if self.channel.has_handles() {
+            Ok(None)
+        } else {
+            dtypes::to_numpy(py, self.channel.dtype()).map(Some)
         }
     }
 
@@ -395,21 +395,17 @@ impl Loan {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
         slot_arrays::make_readonly(array.bind(py))?;
-        match error.is_none() {
-            true => loan.publish(&self.meta).map(drop).map_err(to_py),
-            false => {
-                loan.cancel();
-                Ok(())
-            }
+        if error.is_none() {
+            loan.publish(&self.meta).map(drop).map_err(to_py)
+        } else {
+            loan.cancel();
+            Ok(())
         }
     }
 }
 
 fn refuse_twice(is_entered: bool) -> PyResult<()> {
-    match is_entered {
-        true => Err(PyRuntimeError::new_err("it is entered already")),
-        false => Ok(()),
-    }
+    if is_entered { Err(PyRuntimeError::new_err("it is entered already")) } else { Ok(()) }
 }
 
 /// A message that is looked at in a ``with``, and given back at its end.
@@ -482,9 +478,12 @@ impl Messages {
         let keeping = |_: &Channel, view: &shmarray::Delivery| {
             lease::to_ndarray(&dtypes::to_numpy(py, view.array().dtype())?, view.array().clone())
         };
-        self.0.enter(py, keeping).map_err(|error| match error.is_instance_of::<PyEOFError>(py) {
-            true => PyStopIteration::new_err(()),
-            false => error,
+        self.0.enter(py, keeping).map_err(|error| {
+            if error.is_instance_of::<PyEOFError>(py) {
+                PyStopIteration::new_err(())
+            } else {
+                error
+            }
         })
     }
 }

@@ -58,10 +58,7 @@ fn if_large(array: &Array) -> Option<usize> {
 impl Drop for Lease {
     fn drop(&mut self) {
         let Some(array) = self.array.take() else { return };
-        match if_large(&array).is_some_and(is_last) {
-            true => give_back(array),
-            false => drop(array),
-        }
+        if if_large(&array).is_some_and(is_last) { give_back(array) } else { drop(array) }
     }
 }
 
@@ -144,9 +141,10 @@ impl<'py> ReceivedArray<'py> {
         let access = if is_copied { Access::ReadOnly } else { access };
         let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
         let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
-        let memory = match is_copied {
-            true => private_copy(py, &array.whole())?,
-            false => Bound::new(py, Lease::new(array))?.into_any(),
+        let memory = if is_copied {
+            private_copy(py, &array.whole())?
+        } else {
+            Bound::new(py, Lease::new(array))?.into_any()
         };
         Ok(Self { memory, layout, dtype })
     }

@@ -61,13 +61,14 @@ impl<'py> Facts<'py> {
         // SAFETY: the capsule of an ndarray's own `__array_struct__` points to a
         // `PyArrayInterface`, checked by `is_ndarray` above, which lives as long as the capsule.
         let told = unsafe { interface.as_ref() };
-        let flags = match told.descr.is_null() {
-            true => told.flags,
-            // NumPy clears all flags of structured arrays here.
-            false => array
+        let flags = if told.descr.is_null() {
+            told.flags
+        } else {
+            // NumPy clears all flags of structured arrays in the struct.
+            array
                 .getattr(interned!(array.py(), "flags"))?
                 .getattr(interned!(array.py(), "num"))?
-                .extract()?,
+                .extract()?
         };
         match (usize::try_from(told.nd), told.two) {
             (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions, flags }),
@@ -118,12 +119,11 @@ impl<'py> Facts<'py> {
 
     /// Returns whether its elements contain Python objects.
     pub(crate) fn has_objects(&self, array: &Bound<'py, PyAny>) -> PyResult<bool> {
-        match self.is_numeric() {
-            true => Ok(false),
-            false => {
-                let dtype = array.getattr(interned!(array.py(), "dtype"))?;
-                dtype.getattr(interned!(array.py(), "hasobject"))?.extract()
-            }
+        if self.is_numeric() {
+            Ok(false)
+        } else {
+            let dtype = array.getattr(interned!(array.py(), "dtype"))?;
+            dtype.getattr(interned!(array.py(), "hasobject"))?.extract()
         }
     }
 

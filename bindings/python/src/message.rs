@@ -153,10 +153,7 @@ impl Pipe {
             return Ok(PyBytes::new(py, message.payload()).into_any());
         }
         let (payload, message) = Message::with(py, message, fds)?;
-        match is_stream {
-            true => Ok(payload),
-            false => Ok((payload, message).into_pyobject(py)?.into_any()),
-        }
+        if is_stream { Ok(payload) } else { Ok((payload, message).into_pyobject(py)?.into_any()) }
     }
 }
 
@@ -287,9 +284,12 @@ pub(crate) fn copy_of(fd: RawFd) -> PyResult<OwnedFd> {
 /// Returns the pieces of a payload as objects whose memory cannot change: `bytes` and texts as they
 /// are, other buffers as copies. A text is sent as UTF-8.
 fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
-    let fixed = |piece: &Bound<'py, PyAny>| match piece.is_exact_instance_of::<PyString>() {
-        true => Ok(piece.clone()),
-        false => bytes_of(piece).map(Bound::into_any),
+    let fixed = |piece: &Bound<'py, PyAny>| {
+        if piece.is_exact_instance_of::<PyString>() {
+            Ok(piece.clone())
+        } else {
+            bytes_of(piece).map(Bound::into_any)
+        }
     };
     match payload.cast::<PyTuple>() {
         Ok(pieces) => pieces.iter().map(|piece| fixed(&piece)).collect(),

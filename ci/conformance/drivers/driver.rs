@@ -140,9 +140,10 @@ fn write_last(array: &Array) -> Result<String, Error> {
 
 fn written(array: &Array) -> Result<String, Error> {
     let found = array.get_number(&last(array))?;
-    match found == pattern(array.dtype(), 100) {
-        true => Ok("ok".to_owned()),
-        false => Ok(format!("bad {} {found}", array.layout().len() - 1)),
+    if found == pattern(array.dtype(), 100) {
+        Ok("ok".to_owned())
+    } else {
+        Ok(format!("bad {} {found}", array.layout().len() - 1))
     }
 }
 

@@ -96,9 +96,10 @@ impl Array {
         let address = self.address_of(index)?;
         // SAFETY: an element of the array's dtype can be written at the address: `address_of`
         // checked the index, and the pages are writable, since the array is not read-only.
-        match unsafe { number.write(self.dtype().code(), address) } {
-            true => Ok(()),
-            false => Err(wrong_dtype(&format!("one that has the value {number}"), self.dtype())),
+        if unsafe { number.write(self.dtype().code(), address) } {
+            Ok(())
+        } else {
+            Err(wrong_dtype(&format!("one that has the value {number}"), self.dtype()))
         }
     }
 
@@ -121,12 +122,13 @@ impl Array {
     /// # Errors
     /// [`Error::DTypeMismatch`].
     pub fn expect_dtype(&self, expected: DType) -> Result<()> {
-        match self.dtype == expected {
-            true => Ok(()),
-            false => Err(Error::DTypeMismatch {
+        if self.dtype == expected {
+            Ok(())
+        } else {
+            Err(Error::DTypeMismatch {
                 expected: expected.to_string(),
                 found: self.dtype.to_string(),
-            }),
+            })
         }
     }
 }

@@ -166,9 +166,10 @@ impl Array {
     /// * [`Error::Os`] when a system call fails, and [`Error::Unsupported`] in a process that a
     ///   signal handler forked.
     pub fn attach(handle_or_name: &str, access: Access) -> Result<Self> {
-        match Descriptor::is_handle(handle_or_name) {
-            true => Self::attach_descriptor(&Descriptor::parse(handle_or_name)?, access),
-            false => Self::attach_name(handle_or_name, access),
+        if Descriptor::is_handle(handle_or_name) {
+            Self::attach_descriptor(&Descriptor::parse(handle_or_name)?, access)
+        } else {
+            Self::attach_name(handle_or_name, access)
         }
     }
 
@@ -335,9 +336,10 @@ impl Array {
     /// of whole segments, and for elements of dtypes that Rust has no type for.
     #[must_use]
     pub fn whole(&self) -> Self {
-        let (start, bytes) = match self.is_in_slot() {
-            true => self.segment().slot_at(self.layout().offset),
-            false => (0, self.segment().data_bytes()),
+        let (start, bytes) = if self.is_in_slot() {
+            self.segment().slot_at(self.layout().offset)
+        } else {
+            (0, self.segment().data_bytes())
         };
         let layout = Layout { shape: vec![bytes], strides: vec![1], offset: start };
         Self { place: self.place.with_layout(layout), dtype: u8::dtype() }

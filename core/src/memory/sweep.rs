@@ -227,9 +227,10 @@ fn sweep_mapped(
     }
     let closed = !leases.is_lock_only() && clear_dead_and_close(&leases, liveness) == Closed::Last;
     let dead = closed || leases.is_dead(); // by a process that died before it unlinked it
-    match dead && mapped.discard() {
-        true => Ok(SweepOutcome::gone(segment_bytes)),
-        false => Ok(SweepOutcome::STAYS),
+    if dead && mapped.discard() {
+        Ok(SweepOutcome::gone(segment_bytes))
+    } else {
+        Ok(SweepOutcome::STAYS)
     }
 }
 

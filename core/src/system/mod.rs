@@ -127,11 +127,12 @@ pub(crate) fn is_orphaned() -> bool {
 /// # Errors
 /// [`Error::Unsupported`].
 pub(crate) fn refuse_orphan() -> Result<()> {
-    match is_orphaned() {
-        false => Ok(()),
-        true => Err(Error::Unsupported {
+    if is_orphaned() {
+        Err(Error::Unsupported {
             what: "using this library in a child that a signal handler forked inside it",
-        }),
+        })
+    } else {
+        Ok(())
     }
 }
 

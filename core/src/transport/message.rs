@@ -97,9 +97,10 @@ impl Pipe {
     /// # Errors
     /// [`Error::InvalidArgument`] when the fd is not an end of such a pipe.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
-        match socket::is_one(fd.as_fd()) {
-            true => Ok(Self(fd)),
-            false => Err(Error::argument("fd", "it is not an end of a pipe that carries arrays")),
+        if socket::is_one(fd.as_fd()) {
+            Ok(Self(fd))
+        } else {
+            Err(Error::argument("fd", "it is not an end of a pipe that carries arrays"))
         }
     }
 
@@ -220,9 +221,12 @@ impl Pipe {
         process::begin()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
-            let read = |packet: &[u8], payload, locks| match packet.is_empty() {
-                true => Ok(None),
-                false => Message::read(packet, payload, locks).map(Some),
+            let read = |packet: &[u8], payload, locks| {
+                if packet.is_empty() {
+                    Ok(None)
+                } else {
+                    Message::read(packet, payload, locks).map(Some)
+                }
             };
             match socket::receive(self.as_fd(), INLINE_BYTES, expected, read) {
                 Ok(received) => {

@@ -102,9 +102,10 @@ impl QueueSlots {
     /// [`Error::Os`] or [`Error::InvalidArgument`] when it is not an fd of slots.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         let words = SharedWords::open(fd)?;
-        match words.words().len() >= FRONT {
-            true => Ok(Self(words)),
-            false => Err(Error::argument("fd", "it has no queue slots")),
+        if words.words().len() >= FRONT {
+            Ok(Self(words))
+        } else {
+            Err(Error::argument("fd", "it has no queue slots"))
         }
     }
 

@@ -399,10 +399,7 @@ impl Error {
 const EOPNOTSUPP: i32 = 95;
 
 fn on_path(path: &Path) -> String {
-    match path.as_os_str().is_empty() {
-        true => String::new(),
-        false => format!(" on {}", path.display()),
-    }
+    if path.as_os_str().is_empty() { String::new() } else { format!(" on {}", path.display()) }
 }
 
 fn of_member(member: Option<&str>) -> String {

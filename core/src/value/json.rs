@@ -90,17 +90,12 @@ fn check_numbers<T: WholeNumber>(name: &str, list: &str) -> Result<(), Fault> {
 }
 
 fn check_number<T: WholeNumber>(name: &str, value: &str) -> Result<(), Fault> {
-    match is_a::<T>(value) {
-        true => Ok(()),
-        false => {
-            let reason = format!(
-                "{} is not a whole number from {} to {}",
-                shortened(value),
-                T::LEAST,
-                T::MOST
-            );
-            Err(Fault::of(name, reason))
-        }
+    if is_a::<T>(value) {
+        Ok(())
+    } else {
+        let reason =
+            format!("{} is not a whole number from {} to {}", shortened(value), T::LEAST, T::MOST);
+        Err(Fault::of(name, reason))
     }
 }
 

@@ -119,9 +119,10 @@ impl FromStr for ArrayName {
     type Err = Error;
 
     fn from_str(name: &str) -> Result<Self> {
-        match Self::is_valid(name) {
-            true => Ok(Self(name.to_owned())),
-            false => Err(Error::InvalidName { name: name.chars().take(80).collect() }),
+        if Self::is_valid(name) {
+            Ok(Self(name.to_owned()))
+        } else {
+            Err(Error::InvalidName { name: name.chars().take(80).collect() })
         }
     }
 }

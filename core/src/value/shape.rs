@@ -72,11 +72,10 @@ impl Layout {
         }
         size_bytes(&self.shape, itemsize)?;
         let (low, high) = self.span(itemsize)?;
-        match low >= 0 && high <= i128::from(data_bytes) {
-            true => Ok(()),
-            false => {
-                Err(Error::OutOfBounds { what: "the array", low, high, size_bytes: data_bytes })
-            }
+        if low >= 0 && high <= i128::from(data_bytes) {
+            Ok(())
+        } else {
+            Err(Error::OutOfBounds { what: "the array", low, high, size_bytes: data_bytes })
         }
     }
 
@@ -234,9 +233,10 @@ impl Layout {
             let reason = format!("{shape:?} has another number of elements than {:?}", self.shape);
             return Err(Error::argument("shape", reason));
         }
-        match self.is_empty() || self.reach(&mut reshaped).is_some() {
-            true => Ok(reshaped),
-            false => Err(Error::argument("shape", format!("{shape:?} would need a copy"))),
+        if self.is_empty() || self.reach(&mut reshaped).is_some() {
+            Ok(reshaped)
+        } else {
+            Err(Error::argument("shape", format!("{shape:?} would need a copy")))
         }
     }
 
@@ -294,9 +294,10 @@ impl Layout {
     }
 
     fn check_dim(&self, dim: usize) -> Result<()> {
-        match dim < self.ndim() {
-            true => Ok(()),
-            false => Err(Error::argument("dimension", format!("{dim} of {}", self.ndim()))),
+        if dim < self.ndim() {
+            Ok(())
+        } else {
+            Err(Error::argument("dimension", format!("{dim} of {}", self.ndim())))
         }
     }
 

@@ -192,21 +192,19 @@ impl Broadcast {
     }
 
     fn loan_step(&mut self, me: &mut Actor) -> Option<At> {
-        let after = |slot: u8| match slot as usize + 1 < SLOTS {
-            true => At::Loan(slot + 1),
-            false => At::LoadHead,
-        };
+        let after =
+            |slot: u8| if slot as usize + 1 < SLOTS { At::Loan(slot + 1) } else { At::LoadHead };
         Some(match me.at {
             At::Loan(slot) => match self.ring.slots[slot as usize].word {
                 word if word.state == State::Free => At::TakeFree(slot, word),
                 word if word.state == State::Dropped => At::LoadPins(slot, word, 0),
                 _ => after(slot),
             },
-            At::LoadPins(slot, word, end) => match end as usize + 1 < ENDS {
-                _ if self.is_pinned(end, slot) => after(slot),
-                true => At::LoadPins(slot, word, end + 1),
-                false => At::TakeDropped(slot, word),
-            },
+            At::LoadPins(slot, _, end) if self.is_pinned(end, slot) => after(slot),
+            At::LoadPins(slot, word, end) if end as usize + 1 < ENDS => {
+                At::LoadPins(slot, word, end + 1)
+            }
+            At::LoadPins(slot, word, _) => At::TakeDropped(slot, word),
             At::TakeFree(slot, word) | At::TakeDropped(slot, word) => {
                 let loaned = word.next_life(State::Loaned, me.end);
                 let done = self.ring.replace(slot, word, loaned);
@@ -236,9 +234,10 @@ impl Broadcast {
                         At::LoadCursor(head, slot, word, 0)
                     }
                     State::Numbered if is_it && self.is(Protocol::PinsFirst) => {
-                        match (0..ENDS as u8).any(|end| self.is_pinned(end, slot)) {
-                            true => At::Loan(0),
-                            false => At::Drop(head, slot, word),
+                        if (0..ENDS as u8).any(|end| self.is_pinned(end, slot)) {
+                            At::Loan(0)
+                        } else {
+                            At::Drop(head, slot, word)
                         }
                     }
                     State::Numbered if is_it => At::Drop(head, slot, word),
@@ -247,10 +246,12 @@ impl Broadcast {
             }
             At::LoadCursor(head, slot, word, end) => {
                 let is_behind = self.receives(end) && self.cursors[end as usize] <= head;
-                match end as usize + 1 < ENDS {
-                    _ if is_behind => At::Loan(0),
-                    true => At::LoadCursor(head, slot, word, end + 1),
-                    false => At::Drop(head, slot, word),
+                if is_behind {
+                    At::Loan(0)
+                } else if end as usize + 1 < ENDS {
+                    At::LoadCursor(head, slot, word, end + 1)
+                } else {
+                    At::Drop(head, slot, word)
                 }
             }
             At::Drop(head, slot, word) if self.is(Protocol::PinsFirst) => {
@@ -261,9 +262,10 @@ impl Broadcast {
                 if done { At::Write } else { At::Loan(0) }
             }
             At::Drop(head, slot, word) => {
-                match self.ring.replace(slot, word, word.to(State::Dropped, NOBODY)) {
-                    true => At::AdvanceHead(head),
-                    false => At::Loan(0),
+                if self.ring.replace(slot, word, word.to(State::Dropped, NOBODY)) {
+                    At::AdvanceHead(head)
+                } else {
+                    At::Loan(0)
                 }
             }
             At::AdvanceHead(head) => {
@@ -313,22 +315,22 @@ impl Broadcast {
             At::Enter(tail) => {
                 self.cursors[end] = tail;
                 self.ring.owners[end] = number as u8 + 1;
-                match self.is(Protocol::JoinsAtOnce) {
-                    true => {
-                        self.first[end] = tail;
-                        At::Receive
-                    }
-                    false => At::JoinTailAgain,
+                if self.is(Protocol::JoinsAtOnce) {
+                    self.first[end] = tail;
+                    At::Receive
+                } else {
+                    At::JoinTailAgain
                 }
             }
             At::JoinTailAgain => At::JoinRing(self.ring.tail),
-            At::JoinRing(tail) => match self.ring.word_of(tail).number < tail {
-                true => {
+            At::JoinRing(tail) => {
+                if self.ring.word_of(tail).number < tail {
                     self.first[end] = tail;
                     At::StoreCursor(tail)
+                } else {
+                    At::JoinHelp(tail)
                 }
-                false => At::JoinHelp(tail),
-            },
+            }
             At::JoinHelp(tail) => {
                 self.ring.advance_tail(tail);
                 At::JoinTailAgain
@@ -380,15 +382,19 @@ impl Broadcast {
         Some(match me.at {
             At::Pin(slot, word) => {
                 self.pins[end] |= bit(slot as i8);
-                match self.is(Protocol::WithoutSecondLook) {
-                    true => At::AdvanceCursor(slot),
-                    false => At::LookAgain(slot, word),
+                if self.is(Protocol::WithoutSecondLook) {
+                    At::AdvanceCursor(slot)
+                } else {
+                    At::LookAgain(slot, word)
                 }
             }
-            At::LookAgain(slot, word) => match self.ring.slots[slot as usize].word == word {
-                true => At::AdvanceCursor(slot),
-                false => At::UnpinMissed(slot),
-            },
+            At::LookAgain(slot, word) => {
+                if self.ring.slots[slot as usize].word == word {
+                    At::AdvanceCursor(slot)
+                } else {
+                    At::UnpinMissed(slot)
+                }
+            }
             At::UnpinMissed(slot) => {
                 self.pins[end] &= !bit(slot as i8);
                 At::Skip(cursor + 1)

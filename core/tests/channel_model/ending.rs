@@ -212,10 +212,13 @@ impl Ending {
                 self.roles[end as usize].closed = true;
                 At::Count(end)
             }
-            At::Leave(end, seen) => match self.replace_roles(end, seen, seen.left()) {
-                true => At::Free(end),
-                false => At::LoadRoles(end),
-            },
+            At::Leave(end, seen) => {
+                if self.replace_roles(end, seen, seen.left()) {
+                    At::Free(end)
+                } else {
+                    At::LoadRoles(end)
+                }
+            }
             At::Count(end) => {
                 self.roles[end as usize].left += 1;
                 At::Free(end)
@@ -248,9 +251,10 @@ impl Ending {
             }
             At::LoadDeadEntry(end, entry, roles) => {
                 let is_its = self.entries[end as usize] == entry;
-                match (is_its || self.is(Protocol::TrustsTheRoles)) && entry.held && !roles.closed {
-                    true => At::CountDead(end, entry, roles),
-                    false => At::ClearEntry(end, entry),
+                if (is_its || self.is(Protocol::TrustsTheRoles)) && entry.held && !roles.closed {
+                    At::CountDead(end, entry, roles)
+                } else {
+                    At::ClearEntry(end, entry)
                 }
             }
             At::CountDead(end, entry, roles) => {
@@ -301,14 +305,15 @@ impl Ending {
             At::ScanEntry(end, roles, mut seen, before) => {
                 let entry = self.entries[end as usize];
                 seen[end as usize] = (entry, roles);
-                match end as usize + 1 < ENTRIES {
-                    _ if entry.held && !roles.closed => At::Look,
-                    true => At::ScanRoles(end + 1, seen, before),
-                    false if before == Some(seen) || self.is(Protocol::OneLook) => {
-                        let left: u8 = seen.iter().map(|(_, roles)| roles.left).sum();
-                        if left != self.before || self.has_old { At::LastLook } else { At::Look }
-                    }
-                    false => At::ScanRoles(0, Seen::default(), Some(seen)),
+                if entry.held && !roles.closed {
+                    At::Look
+                } else if end as usize + 1 < ENTRIES {
+                    At::ScanRoles(end + 1, seen, before)
+                } else if before == Some(seen) || self.is(Protocol::OneLook) {
+                    let left: u8 = seen.iter().map(|(_, roles)| roles.left).sum();
+                    if left != self.before || self.has_old { At::LastLook } else { At::Look }
+                } else {
+                    At::ScanRoles(0, Seen::default(), Some(seen))
                 }
             }
             At::LastLook

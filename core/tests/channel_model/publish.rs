@@ -76,9 +76,10 @@ impl Publish {
             Self::Store(tail, word) => {
                 let to = RingWord { number: tail, slot: loan.slot };
                 let after = if weaker.number_last { Self::LateNumber } else { Self::AdvanceTail };
-                match ring.replace_ring_word(tail, word, to) {
-                    true => return Outcome::Published(tail, after(tail)),
-                    false => Self::LoadTail,
+                if ring.replace_ring_word(tail, word, to) {
+                    return Outcome::Published(tail, after(tail));
+                } else {
+                    Self::LoadTail
                 }
             }
             Self::LateNumber(tail) => {

@@ -255,20 +255,20 @@ impl Queue {
             At::LoadNumber(head, slot, word) => {
                 let number = self.ring.slots[slot as usize].number;
                 let is_it = number == head || self.is(Protocol::AnyNumber);
-                match is_it && word.state == State::Numbered {
-                    true => At::Take(head, slot, word),
-                    false => At::AdvanceHead(head, false),
+                if is_it && word.state == State::Numbered {
+                    At::Take(head, slot, word)
+                } else {
+                    At::AdvanceHead(head, false)
                 }
             }
             At::Take(head, slot, word) => {
                 let held = word.to(State::Held, me.end);
-                match self.ring.replace(slot, word, held) {
-                    true => {
-                        (me.loan, me.number) = (Loan { slot, word: held }, head);
-                        self.take(head, slot);
-                        At::AdvanceHead(head, true)
-                    }
-                    false => At::LoadHead,
+                if self.ring.replace(slot, word, held) {
+                    (me.loan, me.number) = (Loan { slot, word: held }, head);
+                    self.take(head, slot);
+                    At::AdvanceHead(head, true)
+                } else {
+                    At::LoadHead
                 }
             }
             At::AdvanceHead(head, has_taken) => {
@@ -295,10 +295,12 @@ impl Queue {
 
     /// The step after a slot was recovered.
     fn after(&self, end: u8, owner: u8, slot: u8) -> At {
-        match slot as usize + 1 < SLOTS {
-            true => At::RecoverWord(end, owner, slot + 1),
-            false if self.is(Protocol::EntryFirst) => At::Find,
-            false => At::ClearEntry(end, owner),
+        if slot as usize + 1 < SLOTS {
+            At::RecoverWord(end, owner, slot + 1)
+        } else if self.is(Protocol::EntryFirst) {
+            At::Find
+        } else {
+            At::ClearEntry(end, owner)
         }
     }
 
@@ -307,9 +309,10 @@ impl Queue {
             At::Find => {
                 let end = (0..ENDS).find(|end| self.is_dead(self.ring.owners[*end]))?;
                 let owner = self.ring.owners[end];
-                match self.is(Protocol::EntryFirst) {
-                    true => At::ClearEntry(end as u8, owner),
-                    false => At::RecoverWord(end as u8, owner, 0),
+                if self.is(Protocol::EntryFirst) {
+                    At::ClearEntry(end as u8, owner)
+                } else {
+                    At::RecoverWord(end as u8, owner, 0)
                 }
             }
             At::RecoverWord(end, owner, slot) => match self.ring.slots[slot as usize].word {
@@ -321,9 +324,10 @@ impl Queue {
                 if *entry == owner {
                     *entry = 0;
                 }
-                match self.is(Protocol::EntryFirst) {
-                    true => At::RecoverWord(end, owner, 0),
-                    false => At::Find,
+                if self.is(Protocol::EntryFirst) {
+                    At::RecoverWord(end, owner, 0)
+                } else {
+                    At::Find
                 }
             }
             _ => return None,
@@ -348,9 +352,10 @@ impl Queue {
                 let is_published = number >= 0
                     && self.ring.word_of(number) == (RingWord { number, slot })
                     && !self.is(Protocol::IgnoresTheRing);
-                match is_published {
-                    true => self.after(end, owner, slot),
-                    false => At::FreeSlot(end, owner, slot, word),
+                if is_published {
+                    self.after(end, owner, slot)
+                } else {
+                    At::FreeSlot(end, owner, slot, word)
                 }
             }
             At::FreeSlot(end, owner, slot, word) => {

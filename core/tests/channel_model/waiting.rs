@@ -86,10 +86,7 @@ impl Waiting {
     }
 
     fn take(&mut self, number: usize) {
-        match self.is_broadcast() {
-            true => self.actors[number].unread -= 1,
-            false => self.queued -= 1,
-        }
+        if self.is_broadcast() { self.actors[number].unread -= 1 } else { self.queued -= 1 }
     }
 
     fn publish(&mut self) {
@@ -124,9 +121,10 @@ impl Waiting {
             At::Publish => {
                 next.publish();
                 next.actors[number].left -= 1;
-                match self.is(Protocol::WordFirst) {
-                    true if next.actors[number].left == 0 => At::Ended,
-                    _ => At::LoadWord,
+                if self.is(Protocol::WordFirst) && next.actors[number].left == 0 {
+                    At::Ended
+                } else {
+                    At::LoadWord
                 }
             }
             At::LoadWord if self.word.sleepers => At::Wake(self.word),
@@ -137,9 +135,10 @@ impl Waiting {
                     let more = u8::from(!self.is(Protocol::WithoutCount));
                     next.word = Futex { sleepers: false, count: word.count + more };
                 }
-                match self.is(Protocol::WithoutLastWake) || self.is(Protocol::ClearsAlways) {
-                    true => self.next_message(number),
-                    false => At::WakeAll,
+                if self.is(Protocol::WithoutLastWake) || self.is(Protocol::ClearsAlways) {
+                    self.next_message(number)
+                } else {
+                    At::WakeAll
                 }
             }
             At::WakeAll => {
@@ -176,9 +175,10 @@ impl Waiting {
             At::Look => At::SetBit,
             At::SetBit => {
                 next.word.sleepers = true;
-                match self.is(Protocol::WithoutSecondLook) {
-                    true => At::Sleep(next.word),
-                    false => At::LookAgain(next.word),
+                if self.is(Protocol::WithoutSecondLook) {
+                    At::Sleep(next.word)
+                } else {
+                    At::LookAgain(next.word)
                 }
             }
             At::LookAgain(word) => At::Sleep(word),

@@ -284,11 +284,13 @@ impl Both {
         let (mut before, until) = (Vec::new(), Instant::now() + patience());
         while !self.has_word(thread, GLANCE) {
             let now = threads_of([self.actor.process.pid]);
-            match nobody_moves(&now, &before) {
-                true => return Ok(self.futex(thread, &now).is_some_and(is_of_this_program)),
-                false if Instant::now() > until => return Err(hang("a third thread", &now)),
-                false => before = now,
+            if nobody_moves(&now, &before) {
+                return Ok(self.futex(thread, &now).is_some_and(is_of_this_program));
             }
+            if Instant::now() > until {
+                return Err(hang("a third thread", &now));
+            }
+            before = now;
         }
         Ok(false)
     }

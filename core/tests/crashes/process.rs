@@ -205,11 +205,11 @@ pub(crate) fn wait(pid: Pid) -> i32 {
 }
 
 pub(crate) fn said(status: i32) -> String {
-    match libc::WIFEXITED(status) {
-        true => format!("it ended with {}", libc::WEXITSTATUS(status)),
-        false if libc::WIFSIGNALED(status) => {
-            format!("it died by signal {}", libc::WTERMSIG(status))
-        }
-        false => format!("it has status {status:#x}"),
+    if libc::WIFEXITED(status) {
+        format!("it ended with {}", libc::WEXITSTATUS(status))
+    } else if libc::WIFSIGNALED(status) {
+        format!("it died by signal {}", libc::WTERMSIG(status))
+    } else {
+        format!("it has status {status:#x}")
     }
 }

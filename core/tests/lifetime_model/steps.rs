@@ -149,10 +149,7 @@ impl Protocol {
             return At::Undo;
         }
         next.holds[me] = Some(0);
-        match me == RECEIVER && next.message == Message::Received {
-            true => At::TakeTicket,
-            false => At::Hold,
-        }
+        if me == RECEIVER && next.message == Message::Received { At::TakeTicket } else { At::Hold }
     }
 
     /// Gives the ticket back of a receiver that is refused.

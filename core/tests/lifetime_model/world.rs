@@ -128,9 +128,10 @@ impl World {
             return Some(format!("a message arrived and its array did not: {self:?}"));
         }
         let under_way = self.message == Message::Sent && !self.dead[RECEIVER];
-        match under_way && (!live || self.generation != 0) {
-            true => Some(format!("a message is under way in {self:?}")),
-            false => None,
+        if under_way && (!live || self.generation != 0) {
+            Some(format!("a message is under way in {self:?}"))
+        } else {
+            None
         }
     }
 }

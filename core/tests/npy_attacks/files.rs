@@ -264,10 +264,7 @@ fn loads_beside_cuts(bytes: &[u8], load: impl Fn(Source<'_>) -> bool) {
     let (mut loaded, mut refused) = (0, 0);
     while loaded < 5 || refused < 5 {
         wait_for(format!("{loaded} were loaded and {refused} refused"));
-        match load(Source::file(&path).unwrap()) {
-            true => loaded += 1,
-            false => refused += 1,
-        }
+        if load(Source::file(&path).unwrap()) { loaded += 1 } else { refused += 1 }
     }
     other.kill();
 }

@@ -179,9 +179,10 @@ fn nesting_that_pythons_parser_takes() {
         for (depth, is_shared) in [(17, true), (60, true), (61, false), (99, false)] {
             let records = format!("{}'<i4'{}", "[('a',".repeat(depth), ")]".repeat(depth));
             let file = npy(&records, "(2,)", &[7; 8]);
-            match is_shared {
-                true => assert_eq!(load_npy(Source::bytes(&file)).unwrap().dtype().itemsize(), 4),
-                false => private_alone(&file, 8),
+            if is_shared {
+                assert_eq!(load_npy(Source::bytes(&file)).unwrap().dtype().itemsize(), 4)
+            } else {
+                private_alone(&file, 8)
             }
         }
     });

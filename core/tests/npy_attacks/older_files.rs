@@ -317,9 +317,10 @@ fn a_pipe_by_the_path_of_an_open_file() {
             }
             drop(writes);
             let bytes = reader.join().unwrap();
-            let shape = match is_npz {
-                false => load_npy(Source::bytes(&bytes)).unwrap().shape().to_vec(),
-                true => crate::load_npz(Source::bytes(&bytes)).unwrap()[0].shape().to_vec(),
+            let shape = if is_npz {
+                crate::load_npz(Source::bytes(&bytes)).unwrap()[0].shape().to_vec()
+            } else {
+                load_npy(Source::bytes(&bytes)).unwrap().shape().to_vec()
             };
             assert_eq!(shape, [300_000]);
         }

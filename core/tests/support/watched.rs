@@ -234,13 +234,11 @@ pub(crate) fn all_have_ended(whose: &str, running: Vec<(&str, Forked)>) {
     let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
     let (mut failed, mut hang) = (Vec::new(), Vec::new());
     for (name, child) in running {
-        match ends_in_time(&child, until) {
-            true if child.wait() == 0 => {}
-            true => failed.push(name),
-            false => {
-                hang.push(name);
-                child.kill();
-            }
+        if !ends_in_time(&child, until) {
+            hang.push(name);
+            child.kill();
+        } else if child.wait() != 0 {
+            failed.push(name);
         }
     }
     let (failed, hang) = (names(failed), names(hang));

@@ -106,10 +106,11 @@ impl Directory {
     }
 
     fn elsewhere(&self) -> String {
-        match self.chosen {
-            true => "unset SHMARRAY_DIR, or let it name a directory in a tmpfs".to_owned(),
-            false => "export SHMARRAY_DIR=/path/to/a/directory/in/a/tmpfs, for every process alike"
-                .to_owned(),
+        if self.chosen {
+            "unset SHMARRAY_DIR, or let it name a directory in a tmpfs".to_owned()
+        } else {
+            "export SHMARRAY_DIR=/path/to/a/directory/in/a/tmpfs, for every process alike"
+                .to_owned()
         }
     }
 }
@@ -148,16 +149,18 @@ pub(crate) fn location(directory: &Directory) -> Finding {
 
 fn make(directory: &Directory) -> String {
     let path = quoted(&directory.path);
-    match directory.chosen {
-        true => format!("mkdir -p {path}, or unset SHMARRAY_DIR"),
-        false => format!("sudo mkdir -p {path} && sudo mount -t tmpfs -o mode=1777 tmpfs {path}"),
+    if directory.chosen {
+        format!("mkdir -p {path}, or unset SHMARRAY_DIR")
+    } else {
+        format!("sudo mkdir -p {path} && sudo mount -t tmpfs -o mode=1777 tmpfs {path}")
     }
 }
 
 fn open(directory: &Directory) -> String {
-    match directory.chosen {
-        true => directory.elsewhere(),
-        false => format!("sudo chmod 1777 {}", quoted(&directory.path)),
+    if directory.chosen {
+        directory.elsewhere()
+    } else {
+        format!("sudo chmod 1777 {}", quoted(&directory.path))
     }
 }
 
@@ -241,9 +244,10 @@ fn make_room(directory: &Directory, container: Container) -> String {
 }
 
 fn more_files(directory: &Directory) -> String {
-    match directory.mount.kind == "tmpfs" {
-        true => directory.mount.remount("nr_inodes=1m"),
-        false => directory.elsewhere(),
+    if directory.mount.kind == "tmpfs" {
+        directory.mount.remount("nr_inodes=1m")
+    } else {
+        directory.elsewhere()
     }
 }
 

@@ -131,9 +131,12 @@ fn half_made(entries: &[Entry]) -> Finding {
 /// that a process holds may be of a newer version.
 fn strangers(entries: &[Entry]) -> Finding {
     const CHECK: &str = "strange files";
-    let is_strange = |entry: &&Entry| match entry.is_regular {
-        true => entry.kind == Kind::Segment && !entry.is_segment && entry.is_unheld(),
-        false => true,
+    let is_strange = |entry: &&Entry| {
+        if entry.is_regular {
+            entry.kind == Kind::Segment && !entry.is_segment && entry.is_unheld()
+        } else {
+            true
+        }
     };
     let strange: Vec<_> = entries.iter().filter(is_strange).collect();
     let Some(first) = strange.first() else { return Finding::ok(CHECK, "none") };

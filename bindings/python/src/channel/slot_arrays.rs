@@ -61,10 +61,7 @@ impl SlotArrays {
             return view_of(&known);
         }
         let made = lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array.without_slot())?;
-        match slot.is_some_and(|slot| self.keep(slot, &made)) {
-            true => view_of(&made),
-            false => Ok(made),
-        }
+        if slot.is_some_and(|slot| self.keep(slot, &made)) { view_of(&made) } else { Ok(made) }
     }
 
     /// Returns whether the ndarray is kept.

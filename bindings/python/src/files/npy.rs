@@ -146,9 +146,10 @@ pub(crate) fn npy_header<'py>(
             Ok(header)
         })
         .map_err(|error| to_py(of_file(error, name)))?;
-    let dtype = match header.has_objects() {
-        true => None,
-        false => Some(dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?),
+    let dtype = if header.has_objects() {
+        None
+    } else {
+        Some(dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?)
     };
     let order = if header.order() == Order::F { "F" } else { "C" };
     Ok((dtype, PyTuple::new(py, header.shape())?, order))

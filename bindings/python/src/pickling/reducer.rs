@@ -185,11 +185,12 @@ impl Reducer {
             return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
         }
         let memory = facts.memory();
-        let buffer = match bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
+        let buffer = if bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
             // The pickler copies it once, and `take` counts it. Numbers in another byte order have
             // no buffer.
-            true => pickle_buffer(py)?.call1((array,)).ok(),
-            false => None,
+            pickle_buffer(py)?.call1((array,)).ok()
+        } else {
+            None
         };
         let bytes = buffer.unwrap_or_else(|| {
             self.taken += memory.len();
@@ -210,13 +211,15 @@ impl Reducer {
         let py = array.py();
         let shape = PyTuple::new(py, facts.shape())?;
         let dtype = dtypes::compact(&array.getattr(interned!(py, "dtype"))?)?;
-        let arguments = match offset == 0 && facts.are_of_c_order(strides) {
-            true => (shape, dtype, bytes).into_pyobject(py)?,
-            false => (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?,
+        let arguments = if offset == 0 && facts.are_of_c_order(strides) {
+            (shape, dtype, bytes).into_pyobject(py)?
+        } else {
+            (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?
         };
-        let make = match self.read_only.keeps(array, facts)? {
-            true => self.fixed.bind(py),
-            false => ndarray(py)?.as_any(),
+        let make = if self.read_only.keeps(array, facts)? {
+            self.fixed.bind(py)
+        } else {
+            ndarray(py)?.as_any()
         };
         Ok(Some((make, arguments).into_pyobject(py)?.into_any()))
     }

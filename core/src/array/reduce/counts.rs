@@ -51,9 +51,10 @@ impl Countable for u8 {
     }
 
     fn count(run: &[Self], counts: &mut Counts, row: usize) -> Result<()> {
-        match run.len() < WORTH_TABLES {
-            true => run.iter().try_for_each(|&number| counts.count(row, number)),
-            false => counts.add(row, &counted_by_tables(run)),
+        if run.len() < WORTH_TABLES {
+            run.iter().try_for_each(|&number| counts.count(row, number))
+        } else {
+            counts.add(row, &counted_by_tables(run))
         }
     }
 }

@@ -13,11 +13,12 @@ pub(super) fn run(work: impl Loop) {
     unsafe fn with_avx2(work: impl Loop) {
         work.run();
     }
-    match std::arch::is_x86_feature_detected!("avx2") {
+    if std::arch::is_x86_feature_detected!("avx2") {
         // SAFETY: `with_avx2` may only run on a processor with AVX2, and `is_x86_feature_detected`
         // has just found it.
-        true => unsafe { with_avx2(work) },
-        false => work.run(),
+        unsafe { with_avx2(work) }
+    } else {
+        work.run()
     }
 }
 

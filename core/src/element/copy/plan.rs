@@ -138,10 +138,12 @@ impl Plan {
         }
         let [outer, inner] = [self.dims[count - 2].count, self.dims[count - 1].count];
         if outer.min(inner) >= SHORT {
-            return match across {
-                true if self.run_bytes >= WIDE_BYTES => Inner::Streams,
-                true => Inner::Tiles,
-                false => Inner::Rows,
+            return if !across {
+                Inner::Rows
+            } else if self.run_bytes >= WIDE_BYTES {
+                Inner::Streams
+            } else {
+                Inner::Tiles
             };
         }
         if outer > inner {

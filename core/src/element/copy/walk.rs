@@ -178,11 +178,12 @@ impl<I: ItemCopy> CopyWalk<I> {
         let four = Dim { count: far.count / 4, to: 4 * far.to, from: 4 * far.from };
         let is_dense = near.from == self.item.bytes() as isize;
         four.each(to, from, |to, from| {
-            let done = match is_dense {
+            let done = if is_dense {
                 // SAFETY: the caller promises that the elements of both dimensions can be read and
                 // written; those of `near` lie side by side.
-                true => unsafe { self.item.words_of_four(near, to, from, far.from) },
-                false => 0,
+                unsafe { self.item.words_of_four(near, to, from, far.from) }
+            } else {
+                0
             };
             near.each_from(done, to, from, |to, from| {
                 // SAFETY: the caller promises that the elements of both dimensions can be read and

@@ -138,9 +138,10 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
         if found.shape() != expected.shape() {
             return differs("shape", &found.shape(), &expected.shape());
         }
-        match found.order() == Order::F && !is_plain(found) {
-            true => transposed(&npy, to),
-            false => npy.read_into(to),
+        if found.order() == Order::F && !is_plain(found) {
+            transposed(&npy, to)
+        } else {
+            npy.read_into(to)
         }
     }
 }

@@ -76,10 +76,8 @@ fn spelled(text: &str) -> std::result::Result<Spelled, Fault> {
 /// Returns an item as JSON, and its size.
 fn read_item(item: Item, has_objects: &mut bool) -> std::result::Result<(Value, u64), Fault> {
     *has_objects |= item.is_object;
-    let itemsize = match item.is_object {
-        true => 8,
-        false => DType::parse(&item.text).map_err(refused)?.itemsize(),
-    };
+    let itemsize =
+        if item.is_object { 8 } else { DType::parse(&item.text).map_err(refused)?.itemsize() };
     let Some(shape) = item.shape else { return Ok((Value::String(item.text), itemsize)) };
     let bytes = sub_array_bytes(itemsize, &shape)?;
     Ok((vec![Value::String(item.text), shape.into()].into(), bytes))

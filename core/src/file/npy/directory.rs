@@ -212,12 +212,11 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
         }
     }
     let (listed, told) = (entries.len() as u64, archive.entries_hint());
-    match listed == told {
-        true => Ok(entries),
-        false => {
-            let reason = format!("{listed} members are listed, and {told} are told of");
-            Err(source.place().invalid(None, Fault::new("directory", reason)))
-        }
+    if listed == told {
+        Ok(entries)
+    } else {
+        let reason = format!("{listed} members are listed, and {told} are told of");
+        Err(source.place().invalid(None, Fault::new("directory", reason)))
     }
 }
 

@@ -61,11 +61,10 @@ impl<'a> Elements<'a> {
         let order = if is_f { Order::F } else { Order::C };
         let header = Header::new(dtype, &layout.shape, order)?;
         let bytes = size_bytes(&layout.shape, itemsize)?;
-        let (layout, itemsize) = match is_c || is_f {
-            true => {
-                (Layout { offset: layout.offset, ..Layout::contiguous(&[bytes], 1, Order::C)? }, 1)
-            }
-            false => (layout, itemsize),
+        let (layout, itemsize) = if is_c || is_f {
+            (Layout { offset: layout.offset, ..Layout::contiguous(&[bytes], 1, Order::C)? }, 1)
+        } else {
+            (layout, itemsize)
         };
         let (dim, rows) = cut_of(&layout.shape, itemsize)?;
         Ok(Self { start, header, layout, itemsize, dim, rows, lifetime: PhantomData })

@@ -111,9 +111,10 @@ impl<'a> Reader<'a> {
     /// Reads `(1, 2)`, `(1,)`, `()`, and the value in brackets of `(1)`.
     fn tuple(&mut self, depth: usize) -> Result<Literal<'a>, Fault> {
         let (mut items, has_comma) = self.items(b')', depth)?;
-        match items.len() == 1 && !has_comma {
-            true => items.pop().ok_or_else(|| self.fault("a value")),
-            false => Ok(Literal::Tuple(items)),
+        if items.len() == 1 && !has_comma {
+            items.pop().ok_or_else(|| self.fault("a value"))
+        } else {
+            Ok(Literal::Tuple(items))
         }
     }
 

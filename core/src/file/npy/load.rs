@@ -83,12 +83,11 @@ impl<'a> Npy<'a> {
 
 /// Checks that memory has just the size of what is read into it.
 pub(super) fn check_room(to: &[u8], needed: u64) -> Result<()> {
-    match to.len() as u64 == needed {
-        true => Ok(()),
-        false => {
-            let reason = format!("it has {} bytes, and the elements take {needed}", to.len());
-            Err(Error::argument("to", reason))
-        }
+    if to.len() as u64 == needed {
+        Ok(())
+    } else {
+        let reason = format!("it has {} bytes, and the elements take {needed}", to.len());
+        Err(Error::argument("to", reason))
     }
 }
 

@@ -359,10 +359,7 @@ fn inflated(_source: &Source<'_>, _extent: Extent) -> Option<Vec<u8>> {
 
 /// Returns the header of a whole member, if it has one.
 fn header_of(member: &[u8]) -> std::result::Result<Option<Header>, Fault> {
-    match member.starts_with(MAGIC) {
-        true => Header::read(member).map(Some),
-        false => Ok(None),
-    }
+    if member.starts_with(MAGIC) { Header::read(member).map(Some) } else { Ok(None) }
 }
 
 /// Reads the header of a member, if it has one.

@@ -77,9 +77,10 @@ impl<'a> Source<'a> {
     pub fn opened(file: File, path: impl AsRef<Path>) -> Result<Source<'static>> {
         let place = Place::Path(path.as_ref().to_owned());
         let facts = file.metadata().map_err(|error| place.os("fstat", error))?;
-        match facts.is_file() {
-            true => Ok(Source { bytes: Bytes::File(file), size: facts.len(), place }),
-            false => Err(place.invalid(None, Fault::new("file", "it is not a regular file"))),
+        if facts.is_file() {
+            Ok(Source { bytes: Bytes::File(file), size: facts.len(), place })
+        } else {
+            Err(place.invalid(None, Fault::new("file", "it is not a regular file")))
         }
     }
 

@@ -93,12 +93,11 @@ impl<'m> Stream<'m> {
             _ => self.expect_no_more()?,
         }
         let (found, expected) = (self.crc.clone().finalize(), self.extent.crc);
-        match found == expected {
-            true => Ok(()),
-            false => {
-                let reason = format!("{found:08x}, and the directory says {expected:08x}");
-                Err(self.invalid("CRC", reason))
-            }
+        if found == expected {
+            Ok(())
+        } else {
+            let reason = format!("{found:08x}, and the directory says {expected:08x}");
+            Err(self.invalid("CRC", reason))
         }
     }
 

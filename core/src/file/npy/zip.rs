@@ -72,9 +72,10 @@ impl Member {
     /// Returns the header in front of the member's data, which has the same length before and after
     /// the CRC and the sizes are known.
     pub(super) fn local_header(&self) -> Vec<u8> {
-        let (crc, sizes) = match self.is_streamed {
-            true => (0, zip64(&[0, 0])),
-            false => (self.crc, zip64(&[self.size, self.compressed])),
+        let (crc, sizes) = if self.is_streamed {
+            (0, zip64(&[0, 0]))
+        } else {
+            (self.crc, zip64(&[self.size, self.compressed]))
         };
         let extra = [sizes, self.padding()].concat();
         [

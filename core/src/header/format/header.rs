@@ -313,9 +313,10 @@ impl Description {
             .map_err(|error| invalid(label, "dtype", "UTF-8", error))?;
         let dtype =
             DType::from_json(text).map_err(|error| invalid(label, "dtype", "a dtype", error))?;
-        match dtype.itemsize() == self.itemsize.get() {
-            true => Ok(dtype),
-            false => Err(invalid(label, "itemsize", dtype.itemsize().to_string(), self.itemsize)),
+        if dtype.itemsize() == self.itemsize.get() {
+            Ok(dtype)
+        } else {
+            Err(invalid(label, "itemsize", dtype.itemsize().to_string(), self.itemsize))
         }
     }
 

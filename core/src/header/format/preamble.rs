@@ -97,11 +97,12 @@ impl Preamble {
         if !(1..=u64::from(MAX_CELLS)).contains(&cells) || heads > self.header_bytes.get() {
             return Err(invalid(label, "cells", "a number whose heads fit the header", cells));
         }
-        match cell_bytes % PAGE_BYTES == 0
+        if cell_bytes % PAGE_BYTES == 0
             && cell_bytes.checked_mul(cells).is_some_and(|all| all <= self.data_bytes.get())
         {
-            true => Ok(()),
-            false => Err(invalid(label, "cell_bytes", "whole pages that fit the data", cell_bytes)),
+            Ok(())
+        } else {
+            Err(invalid(label, "cell_bytes", "whole pages that fit the data", cell_bytes))
         }
     }
 
@@ -114,14 +115,13 @@ impl Preamble {
             return Err(invalid(label, "cells", format!("1 to {MAX_SLOTS} slots"), slots));
         }
         let all = slot_bytes.checked_mul(u64::from(slots));
-        match slot_bytes > 0
+        if slot_bytes > 0
             && slot_bytes.is_multiple_of(SLOT_ALIGNMENT)
             && all.is_some_and(|all| all <= self.data_bytes.get())
         {
-            true => Ok(()),
-            false => {
-                Err(invalid(label, "cell_bytes", "a multiple of 64 that fits the data", slot_bytes))
-            }
+            Ok(())
+        } else {
+            Err(invalid(label, "cell_bytes", "a multiple of 64 that fits the data", slot_bytes))
         }
     }
 

@@ -52,17 +52,17 @@ impl Kind {
     fn add(&mut self, mapped: Arc<Mapped>) -> Evicted {
         self.bytes += mapped.header.segment_bytes();
         self.mappings.push(mapped);
-        let mut evicted = match self.bytes >= LEAST_LOOKED_AT_BYTES + 2 * self.left_bytes {
-            true => {
-                let ended = self.take_all(|one| one.leases().is_dead());
-                self.left_bytes = self.bytes;
-                ended
-            }
-            false => Vec::new(),
+        let mut evicted = if self.bytes >= LEAST_LOOKED_AT_BYTES + 2 * self.left_bytes {
+            let ended = self.take_all(|one| one.leases().is_dead());
+            self.left_bytes = self.bytes;
+            ended
+        } else {
+            Vec::new()
         };
-        let most_bytes = match self.bytes > LEAST_LOOKED_AT_BYTES {
-            true => system::most_cached_bytes(),
-            false => LEAST_LOOKED_AT_BYTES,
+        let most_bytes = if self.bytes > LEAST_LOOKED_AT_BYTES {
+            system::most_cached_bytes()
+        } else {
+            LEAST_LOOKED_AT_BYTES
         };
         while self.mappings.len() > MOST || self.bytes > most_bytes {
             evicted.push(self.take(0));

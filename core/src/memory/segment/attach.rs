@@ -40,9 +40,10 @@ impl Segment {
             None => Self::open(lookup, text.cell, access)?,
         };
         let found = segment.generation();
-        match found == expected {
-            true => Ok(segment),
-            false => Err(Error::StaleHandle { segment: text.to_string(), expected, found }),
+        if found == expected {
+            Ok(segment)
+        } else {
+            Err(Error::StaleHandle { segment: text.to_string(), expected, found })
         }
     }
 

@@ -194,10 +194,12 @@ impl Copied<'_> {
         let tickets = info.tickets + self.links.count;
         let is_lock_only = self.is_mapped && header.is_lock_only(&self.bytes);
         let is_held = persists || tickets > 0 || !info.holders.is_empty() || is_lock_only;
-        let kind = match is_held {
-            true if header.channel.is_some() => SegmentKind::Channel,
-            true => SegmentKind::Array,
-            false => SegmentKind::Remains,
+        let kind = if !is_held {
+            SegmentKind::Remains
+        } else if header.channel.is_some() {
+            SegmentKind::Channel
+        } else {
+            SegmentKind::Array
         };
         SegmentInfo { name, persists, tickets, kind, ..info }
     }

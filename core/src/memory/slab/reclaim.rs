@@ -47,9 +47,10 @@ pub(super) fn decommit(mapped: &Mapped, which: Decommit) -> u64 {
             && claimed.try_reserve(1).is_ok() // a cell without room here keeps its memory
             && let Some(entry) = leases.take_entry(me.id, me.info)
         {
-            match leases.claim() {
-                true => claimed.push((cell as u32, leases, entry)),
-                false => leases.leave(entry),
+            if leases.claim() {
+                claimed.push((cell as u32, leases, entry))
+            } else {
+                leases.leave(entry)
             }
         }
     }

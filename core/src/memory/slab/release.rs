@@ -44,9 +44,10 @@ pub(crate) fn forget(mapped: &Mapped) -> Option<Slab> {
 /// Releases pooled slabs without arrays: all of them, or those that were not used since the last
 /// call. Returns the bytes of the slabs that ended.
 pub(crate) fn release_idle(is_all: bool) -> u64 {
-    match is_all {
-        true => end_all(free_lists::take_all(Slab::is_in_use)),
-        false => end_all(free_lists::take_idle()),
+    if is_all {
+        end_all(free_lists::take_all(Slab::is_in_use))
+    } else {
+        end_all(free_lists::take_idle())
     }
 }
 

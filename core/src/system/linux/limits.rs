@@ -98,13 +98,14 @@ pub(super) fn why_not_mapped(bytes: u64) -> String {
         );
     }
     let (most, found) = (most_mappings(), count_mappings().unwrap_or(0));
-    match found >= most {
-        true => format!(
+    if found >= most {
+        format!(
             "this process has {found} mappings, and vm.max_map_count is {most} \
              (sysctl -w vm.max_map_count={} raises it)",
             most.saturating_mul(4)
-        ),
-        false => "the system has no memory for it".to_owned(),
+        )
+    } else {
+        "the system has no memory for it".to_owned()
     }
 }
 

@@ -90,14 +90,15 @@ pub(super) fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata)
     if owner != user && !shared {
         return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
     }
-    match facts.is_file() {
-        true => Ok(()),
-        false => Err(Error::InvalidSegment {
+    if facts.is_file() {
+        Ok(())
+    } else {
+        Err(Error::InvalidSegment {
             segment: lookup.to_string(),
             field: "type",
             expected: "a regular file".to_owned(),
             found: format!("mode {:o}", facts.mode()),
-        }),
+        })
     }
 }
 

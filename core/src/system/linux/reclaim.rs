@@ -53,9 +53,10 @@ pub(crate) fn reclaim(
     if !found.ends(directory, liveness)? {
         return Ok(None);
     }
-    match unlink_all(directory, &found, &path)? {
-        true => Ok(Some(found.facts.blocks() * 512)),
-        false => Ok(None),
+    if unlink_all(directory, &found, &path)? {
+        Ok(Some(found.facts.blocks() * 512))
+    } else {
+        Ok(None)
     }
 }
 
@@ -198,11 +199,10 @@ fn unlink_if_same(directory: &Directory, name: &ArrayName, facts: &fs::Metadata)
         return Ok(true);
     }
     let Ok(_lock) = NameLock::take(directory, name, Patience::Little) else { return Ok(false) };
-    match is_same(&path, facts) {
-        true => {
-            fs::remove_file(&path).map(|()| true).map_err(|error| Error::os("unlink", &path, error))
-        }
-        false => Ok(true),
+    if is_same(&path, facts) {
+        fs::remove_file(&path).map(|()| true).map_err(|error| Error::os("unlink", &path, error))
+    } else {
+        Ok(true)
     }
 }
 

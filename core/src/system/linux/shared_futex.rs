@@ -20,10 +20,10 @@ pub(crate) fn sleep_at(word: *const u32, seen: u32, most: Duration) -> io::Resul
     let done =
         unsafe { libc::syscall(libc::SYS_futex, word, libc::FUTEX_WAIT, seen, &raw const most) };
     let error = io::Error::last_os_error();
-    match done < 0 && error.kind() == io::ErrorKind::Interrupted {
-        true => Err(error),
-        false => Ok(()), // woken, the word had changed, or the time is over
+    if done < 0 && error.kind() == io::ErrorKind::Interrupted {
+        return Err(error);
     }
+    Ok(()) // woken, the word had changed, or the time is over
 }
 
 /// Wakes at most `most` threads that sleep at the word, in any process. Returns their number.

@@ -149,12 +149,13 @@ impl SegmentFile {
                 links.names.entry(name.to_string()).or_insert_with(|| Arc::clone(&self.bytes));
             !Arc::ptr_eq(found, &self.bytes)
         });
-        match is_taken {
-            true => Err(Error::NameExists {
+        if is_taken {
+            Err(Error::NameExists {
                 name: name.to_string(),
                 directory: self.directory.path().to_owned(),
-            }),
-            false => Ok(()),
+            })
+        } else {
+            Ok(())
         }
     }
 

@@ -160,9 +160,10 @@ impl SegmentFile {
             ShmemConf::new().os_id(os_id(&id)).open().map_err(|_| missing(&directory, lookup))?;
         let file = Self(Arc::new(Held { shmem, directory, counted: AtomicBool::new(false) }));
         // The control words may be accessed only if this is a segment.
-        match file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
-            true => Ok(file),
-            false => Err(missing(&file.0.directory, lookup)),
+        if file.0.bytes() >= PAGE_BYTES && file.read_front(8)? == MAGIC {
+            Ok(file)
+        } else {
+            Err(missing(&file.0.directory, lookup))
         }
     }
 
@@ -293,10 +294,7 @@ fn is_leftover(directory: &Directory, name: &ArrayName) -> bool {
 
 /// Returns the system's name of a segment, which fits the 30 characters that macOS allows.
 fn os_id(id: &SegmentId) -> String {
-    match cfg!(windows) {
-        true => format!("shma-{id}"),
-        false => format!("/shma-{id}"),
-    }
+    if cfg!(windows) { format!("shma-{id}") } else { format!("/shma-{id}") }
 }
 
 fn failed(call: &'static str, id: &SegmentId, error: ShmemError) -> Error {

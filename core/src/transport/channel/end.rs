@@ -191,9 +191,10 @@ impl End {
 
     /// Refuses an end that was closed.
     pub(super) fn check_open(&self) -> Result<()> {
-        match self.is_closed.load(atomic::Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Error::argument("channel", "it is closed")),
+        if self.is_closed.load(atomic::Ordering::Acquire) {
+            Err(Error::argument("channel", "it is closed"))
+        } else {
+            Ok(())
         }
     }
 

@@ -78,12 +78,11 @@ impl Ends {
 
     /// Stores how a sender leaves, before it is counted.
     fn store_how_left(&self, roles: u64, how: u64) {
-        match roles & SENDS != 0 {
-            true => self.words.left().store(how, Release),
+        if roles & SENDS != 0 {
+            self.words.left().store(how, Release);
+        } else {
             // An end that has sent tells more about the stream, so its word stays.
-            false => {
-                let _ = self.words.left().replace(NONE_LEFT, how);
-            }
+            let _ = self.words.left().replace(NONE_LEFT, how);
         }
     }
 

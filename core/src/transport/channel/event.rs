@@ -108,10 +108,7 @@ impl Event {
 /// Waits until a receive would not wait. Returns whether that is so.
 pub(super) fn wait_until_ready(source: &impl Source, timeout: Option<Duration>) -> Result<bool> {
     let ready = wait::wait(source.sleep_word(), source.spins(), timeout, |may_sleep| {
-        Ok(match source.is_ready(may_sleep)? {
-            true => Look::Found(()),
-            false => Look::Nothing,
-        })
+        Ok(if source.is_ready(may_sleep)? { Look::Found(()) } else { Look::Nothing })
     })?;
     if ready.is_some() {
         source.has_told();

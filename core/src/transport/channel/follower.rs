@@ -106,9 +106,10 @@ impl Follower {
     }
 
     pub(super) fn check_open(&self) -> Result<()> {
-        match self.is_closed.load(atomic::Ordering::Acquire) {
-            false => Ok(()),
-            true => Err(Error::argument("channel", "it is closed")),
+        if self.is_closed.load(atomic::Ordering::Acquire) {
+            Err(Error::argument("channel", "it is closed"))
+        } else {
+            Ok(())
         }
     }
 

@@ -115,9 +115,12 @@ impl ChannelOptions {
 
     /// Returns the layout of a channel whose slots have so many bytes.
     pub(super) fn layout(&self, payload: Payload, bytes: u64) -> Result<ChannelLayout> {
-        let within = |argument, value: u32, most: u32| match (1..=most).contains(&value) {
-            true => Ok(()),
-            false => Err(Error::argument(argument, format!("{value} is not from 1 to {most}"))),
+        let within = |argument, value: u32, most: u32| {
+            if (1..=most).contains(&value) {
+                Ok(())
+            } else {
+                Err(Error::argument(argument, format!("{value} is not from 1 to {most}")))
+            }
         };
         within("slots", self.slots, MAX_SLOTS)?;
         within("ends", self.ends, MAX_ENDS)?;

@@ -77,10 +77,7 @@ impl Spins {
     /// Learns from a wait. If two threads do so at once, the number may learn from only one.
     fn note(&self, was_short: bool) {
         let count = self.0.load(Relaxed);
-        let next = match was_short {
-            true => (2 * count).clamp(LEAST_SPINS, MOST_SPINS),
-            false => count / 2,
-        };
+        let next = if was_short { (2 * count).clamp(LEAST_SPINS, MOST_SPINS) } else { count / 2 };
         if next != count {
             self.0.store(next, Relaxed);
         }

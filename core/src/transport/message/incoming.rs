@@ -64,21 +64,21 @@ impl Message {
             system::reserve_for("the handles of a message", &mut message.descriptors, 1)?;
             message.descriptors.push(Descriptor::parse(line)?);
         }
-        match message.descriptors.len() == arrays {
-            true => Ok(message),
-            false => Err(no_message("its number of handles is not the one in its head")),
+        if message.descriptors.len() == arrays {
+            Ok(message)
+        } else {
+            Err(no_message("its number of handles is not the one in its head"))
         }
     }
 
     /// Takes the handles off the front of a payload.
     fn split_handles(&mut self, bytes: usize) -> Result<Vec<u8>> {
-        match bytes <= self.payload.len() {
-            true => {
-                let mut handles = system::room_for("the handles of a message", bytes as u64)?;
-                handles.extend(self.payload.drain(..bytes));
-                Ok(handles)
-            }
-            false => Err(no_message("its handles are cut")),
+        if bytes <= self.payload.len() {
+            let mut handles = system::room_for("the handles of a message", bytes as u64)?;
+            handles.extend(self.payload.drain(..bytes));
+            Ok(handles)
+        } else {
+            Err(no_message("its handles are cut"))
         }
     }
 

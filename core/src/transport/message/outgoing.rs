@@ -67,9 +67,10 @@ impl<'a> Outgoing<'a> {
         };
         let handles_bytes = outgoing.hold_all(arrays)?;
         let payload_bytes: usize = payload.iter().map(|piece| piece.len()).sum();
-        let body = match HEADER_BYTES + handles_bytes + payload_bytes <= options.inline_bytes {
-            true => Body::Inline,
-            false => outgoing.place(handles_bytes + payload_bytes)?,
+        let body = if HEADER_BYTES + handles_bytes + payload_bytes <= options.inline_bytes {
+            Body::Inline
+        } else {
+            outgoing.place(handles_bytes + payload_bytes)?
         };
         let locks = outgoing.locks.len();
         outgoing.head = Head { locks, fds, body, arrays: arrays.len(), handles_bytes }.to_bytes();

@@ -165,9 +165,10 @@ impl DType {
     /// # Errors
     /// [`Error::InvalidDType`] when it is neither, is too large, or refers to objects.
     pub fn parse(text: &str) -> Result<Self> {
-        match text.trim_start().starts_with('{') {
-            true => Self::from_structured(text),
-            false => Self::from_typestr(text),
+        if text.trim_start().starts_with('{') {
+            Self::from_structured(text)
+        } else {
+            Self::from_typestr(text)
         }
     }
 
@@ -370,25 +371,28 @@ fn check_size_of_kind(text: &str, kind: char, count: u64) -> Result<()> {
         'm' | 'M' => &[8],
         _ => return Ok(()),
     };
-    match sizes.contains(&count) {
-        true => Ok(()),
-        false => Err(invalid(text, format!("kind {kind} has no items of {count} bytes"))),
+    if sizes.contains(&count) {
+        Ok(())
+    } else {
+        Err(invalid(text, format!("kind {kind} has no items of {count} bytes")))
     }
 }
 
 fn check_unit(text: &str, kind: char, unit: &str) -> Result<()> {
     let bracketed = unit.ends_with(']') && unit.len() <= 32;
     let plain = |c: u8| c.is_ascii_alphanumeric() || b"[]/".contains(&c);
-    match unit.is_empty() || matches!(kind, 'm' | 'M') && bracketed && unit.bytes().all(plain) {
-        true => Ok(()),
-        false => Err(invalid(text, format!("{unit:?} is not a unit of time"))),
+    if unit.is_empty() || matches!(kind, 'm' | 'M') && bracketed && unit.bytes().all(plain) {
+        Ok(())
+    } else {
+        Err(invalid(text, format!("{unit:?} is not a unit of time")))
     }
 }
 
 fn check_itemsize(text: &str, itemsize: u64) -> Result<()> {
-    match itemsize <= MAX_ITEMSIZE {
-        true => Ok(()),
-        false => Err(invalid(text, format!("items of {itemsize} bytes are over {MAX_ITEMSIZE}"))),
+    if itemsize <= MAX_ITEMSIZE {
+        Ok(())
+    } else {
+        Err(invalid(text, format!("items of {itemsize} bytes are over {MAX_ITEMSIZE}")))
     }
 }
 

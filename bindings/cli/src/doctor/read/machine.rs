@@ -20,11 +20,14 @@ const SYSTEMD_FOLDERS: [&str; 4] =
     ["/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"];
 
 pub(super) fn container(system: &System, in_kubernetes: bool) -> Container {
-    match in_kubernetes {
-        true => Container::Kubernetes,
-        false if system.exists("/.dockerenv") => Container::Docker,
-        false if system.exists("/run/.containerenv") => Container::Podman,
-        false => Container::None,
+    if in_kubernetes {
+        Container::Kubernetes
+    } else if system.exists("/.dockerenv") {
+        Container::Docker
+    } else if system.exists("/run/.containerenv") {
+        Container::Podman
+    } else {
+        Container::None
     }
 }
 

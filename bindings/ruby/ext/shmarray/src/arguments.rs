@@ -140,12 +140,9 @@ pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     }
     let is_type_string = text.trim_start().starts_with(['<', '>', '|', '{']);
     DType::parse(&text).map_err(|error| {
-        no_dtype(ruby, value, |given| match is_type_string {
-            true => error.to_string(),
-            false => format!(
+        no_dtype(ruby, value, |given| if is_type_string { error.to_string() } else { format!(
                 "dtype {given} is neither a name such as :int32 nor a type string such as \"<i4\""
-            ),
-        })
+            ) })
     })
 }
 
@@ -207,10 +204,7 @@ fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
 pub(crate) fn access(keywords: RHash) -> Result<Access, Error> {
     let (readonly,) =
         get_kwargs::<_, (), (Option<bool>,), ()>(keywords, &[], &["readonly"])?.optional;
-    match readonly.unwrap_or(false) {
-        true => Ok(Access::ReadOnly),
-        false => Ok(Access::ReadWrite),
-    }
+    if readonly.unwrap_or(false) { Ok(Access::ReadOnly) } else { Ok(Access::ReadWrite) }
 }
 
 /// Converts a handle or a name.

@@ -26,9 +26,10 @@ fn set(ruby: &Ruby, this: Value, arguments: &[Value]) -> Result<(), Error> {
     let Some((&value, index)) = arguments.split_last() else {
         return Err(argument_error(ruby, "no value"));
     };
-    match write_number(this, index, value) {
-        true => Ok(()),
-        false => set_any(ruby, Self_::try_convert(this)?, index, value),
+    if write_number(this, index, value) {
+        Ok(())
+    } else {
+        set_any(ruby, Self_::try_convert(this)?, index, value)
     }
 }
 
@@ -77,9 +78,10 @@ fn assign(ruby: &Ruby, view: &Array, value: Value) -> Result<(), Error> {
     if let Some(rows) = RArray::from_value(value) {
         return assign_rows(ruby, view, rows, view.shape());
     }
-    match Range::from_value(value).is_some() || value.is_kind_of(arithmetic_sequence(ruby)?) {
-        true => assign_rows(ruby, view, steps(ruby, view, value)?, view.shape()),
-        false => fill_with(ruby, view, value),
+    if Range::from_value(value).is_some() || value.is_kind_of(arithmetic_sequence(ruby)?) {
+        assign_rows(ruby, view, steps(ruby, view, value)?, view.shape())
+    } else {
+        fill_with(ruby, view, value)
     }
 }
 
@@ -89,9 +91,10 @@ fn steps(ruby: &Ruby, view: &Array, range: Value) -> Result<RArray, Error> {
     let count = range.funcall::<_, _, Value>("size", ())?;
     let is_whole = Integer::from_value(count)
         .is_some_and(|count| count.to_u64().ok().as_ref() == view.shape().first());
-    match is_whole {
-        true => range.funcall("to_a", ()),
-        false => Err(misfit(ruby, &count.inspect(), view.shape(), 0)),
+    if is_whole {
+        range.funcall("to_a", ())
+    } else {
+        Err(misfit(ruby, &count.inspect(), view.shape(), 0))
     }
 }
 

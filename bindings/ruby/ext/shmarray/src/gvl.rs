@@ -23,10 +23,7 @@ const LARGE_BYTES: usize = 1 << 20;
 /// The work must touch no Ruby object, and no memory that Ruby code could free, unless `sources`
 /// protects that memory. Core's locks are free in a child that another thread forks meanwhile.
 pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) -> T {
-    match bytes < LARGE_BYTES {
-        true => work(),
-        false => without_gvl(work),
-    }
+    if bytes < LARGE_BYTES { work() } else { without_gvl(work) }
 }
 
 /// Runs work that waits for a short time, while other Ruby threads run. The work must touch no Ruby

@@ -89,9 +89,10 @@ impl JobCounter {
     }
 
     fn of_worker(&self, ruby: &Ruby, number: usize) -> Result<&AtomicU64, Error> {
-        match number < self.workers {
-            true => Ok(self.word(number + 1)),
-            false => Err(argument_error(ruby, format!("no worker {number} of {}", self.workers))),
+        if number < self.workers {
+            Ok(self.word(number + 1))
+        } else {
+            Err(argument_error(ruby, format!("no worker {number} of {}", self.workers)))
         }
     }
 
@@ -101,9 +102,10 @@ impl JobCounter {
         let own = this.of_worker(ruby, worker)?;
         let is_new = own.swap(TAKING, Ordering::SeqCst) == NEW;
         let next = this.word(0);
-        let job = match is_new && next.load(Ordering::SeqCst) < OVER {
-            true => worker as u64,
-            false => next.fetch_add(1, Ordering::SeqCst),
+        let job = if is_new && next.load(Ordering::SeqCst) < OVER {
+            worker as u64
+        } else {
+            next.fetch_add(1, Ordering::SeqCst)
         };
         let job = Some(job).filter(|&job| job < this.jobs);
         own.store(job.map_or(NONE, |job| job + FIRST), Ordering::SeqCst);

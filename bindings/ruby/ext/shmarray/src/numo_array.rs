@@ -105,9 +105,10 @@ pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Erro
     };
     check(ruby, &array)?;
     let readonly = array.is_readonly();
-    let made = match array.is_contiguous(Order::C) {
-        true => own(ruby, class, array)?,
-        false => strided(ruby, class, array)?,
+    let made = if array.is_contiguous(Order::C) {
+        own(ruby, class, array)?
+    } else {
+        strided(ruby, class, array)?
     };
     if readonly {
         made.freeze();
@@ -136,12 +137,10 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
             format!("Numo has {MAX_NDIM} dimensions, not {}{elsewhere}", array.shape().len());
         return Err(argument_error(ruby, text));
     }
-    match whole(array.as_ptr() as u64) && steps.all(whole) {
-        true => Ok(()),
-        false => Err(argument_error(
-            ruby,
-            format!("its elements are not aligned, as Numo needs{elsewhere}"),
-        )),
+    if whole(array.as_ptr() as u64) && steps.all(whole) {
+        Ok(())
+    } else {
+        Err(argument_error(ruby, format!("its elements are not aligned, as Numo needs{elsewhere}")))
     }
 }
 
@@ -309,11 +308,12 @@ fn elements_of(object: VALUE) -> *mut u8 {
     let data = struct_of(object);
     // SAFETY: the callers pass an array that has its elements, so this is an `NArrayData` (I1, I3).
     let elements = unsafe { (*data.cast::<NArrayData>()).elements };
-    match elements.is_null() && is_ours(object) {
+    if elements.is_null() && is_ours(object) {
         // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`. Without elements
         // the address is that of the lease.
-        true => unsafe { &(*data.cast::<SharedData>()).lease }.as_ptr(),
-        false => elements,
+        unsafe { &(*data.cast::<SharedData>()).lease }.as_ptr()
+    } else {
+        elements
     }
 }
 

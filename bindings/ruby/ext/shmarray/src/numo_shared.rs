@@ -281,9 +281,10 @@ fn is_unfilled(ruby: &Ruby, value: Value) -> Result<bool, Error> {
 
 fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Error> {
     let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
-    match found.start.is_null() && !layout.is_empty() {
-        true => Err(argument_error(ruby, "the array has no elements yet: fill it first")),
-        false => Ok(layout),
+    if found.start.is_null() && !layout.is_empty() {
+        Err(argument_error(ruby, "the array has no elements yet: fill it first"))
+    } else {
+        Ok(layout)
     }
 }
 

@@ -91,19 +91,21 @@ impl View {
             | ruby_memory_view_flags::RUBY_MEMORY_VIEW_STRIDES as i32;
         // SAFETY: the function above says that the object exports views, and `view` has room for
         // one.
-        match unsafe { rb_memory_view_get(object.as_raw(), view.as_mut_ptr(), flags) } {
+        if unsafe { rb_memory_view_get(object.as_raw(), view.as_mut_ptr(), flags) } {
             // SAFETY: the function returned true, so it has filled all fields of the view.
-            true => Ok(Self(unsafe { view.assume_init() })),
-            false => Err(none()),
+            Ok(Self(unsafe { view.assume_init() }))
+        } else {
+            Err(none())
         }
     }
 
     fn refused(&self, ruby: &Ruby, reason: &str) -> Error {
-        let format = match self.0.format.is_null() {
-            true => String::new(),
+        let format = if self.0.format.is_null() {
+            String::new()
+        } else {
             // SAFETY: the format is not null, as checked above, and ends with a zero byte; it lives
             // as long as the view.
-            false => unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy().into_owned(),
+            unsafe { CStr::from_ptr(self.0.format) }.to_string_lossy().into_owned()
         };
         argument_error(
             ruby,

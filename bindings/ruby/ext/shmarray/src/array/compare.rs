@@ -33,13 +33,12 @@ fn are_equal(one: &Array, other: &Array) -> bool {
     if one.shape() != other.shape() {
         return false;
     }
-    match one.dtype() == other.dtype() && is_equal_by_bytes(one.dtype()) {
-        // SAFETY: both arrays are contiguous in C order and of one shape and dtype, so both have
-        // `bytes_of(one)` bytes.
-        true if is_dense(one) && is_dense(other) => unsafe {
-            are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one))
-        },
-        true => {
+    if one.dtype() == other.dtype() && is_equal_by_bytes(one.dtype()) {
+        if is_dense(one) && is_dense(other) {
+            // SAFETY: both arrays are contiguous in C order and of one shape and dtype, so both
+            // have `bytes_of(one)` bytes.
+            unsafe { are_bytes_equal(one.as_ptr(), other.as_ptr(), bytes_of(one)) }
+        } else {
             let itemsize = one.dtype().itemsize();
             // SAFETY: `walk_with` passes addresses of elements, and both arrays have the same dtype
             // and itemsize.
@@ -47,17 +46,16 @@ fn are_equal(one: &Array, other: &Array) -> bool {
                 are_bytes_equal(left, right, itemsize)
             })
         }
-        false => {
-            let (code, other_code) = (one.dtype().code(), other.dtype().code());
-            elements.walk_with(&others, &mut |left, right| {
-                // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
-                let left = unsafe { Number::read(code, left) };
-                // SAFETY: `walk_with` passes an address of an element of `other`, whose code this
-                // is.
-                let right = unsafe { Number::read(other_code, right) };
-                left.zip(right).is_some_and(|(left, right)| are_numbers_equal(left, right))
-            })
-        }
+    } else {
+        let (code, other_code) = (one.dtype().code(), other.dtype().code());
+        elements.walk_with(&others, &mut |left, right| {
+            // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
+            let left = unsafe { Number::read(code, left) };
+            // SAFETY: `walk_with` passes an address of an element of `other`, whose code this
+            // is.
+            let right = unsafe { Number::read(other_code, right) };
+            left.zip(right).is_some_and(|(left, right)| are_numbers_equal(left, right))
+        })
     }
 }
 

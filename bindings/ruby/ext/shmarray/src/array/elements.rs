@@ -339,10 +339,7 @@ unsafe fn write_raw(
 /// Refuses to write to a frozen or read-only array.
 pub(crate) fn check_writable(ruby: &Ruby, this: Self_, array: &Array) -> Result<(), Error> {
     this.check_frozen()?;
-    match array.is_readonly() {
-        true => Err(shmarray::Error::ReadOnly).or_raise(ruby),
-        false => Ok(()),
-    }
+    if array.is_readonly() { Err(shmarray::Error::ReadOnly).or_raise(ruby) } else { Ok(()) }
 }
 
 /// Returns all elements, nested by dimension; without dimensions the element itself.

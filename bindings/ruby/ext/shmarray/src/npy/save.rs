@@ -151,9 +151,10 @@ enum Target {
 
 impl Target {
     fn of(path: Value, io: Value) -> Result<Self, Error> {
-        match path.is_nil() {
-            true => Ok(Self::Io(io.into())),
-            false => PathBuf::try_convert(path).map(Self::Path),
+        if path.is_nil() {
+            Ok(Self::Io(io.into()))
+        } else {
+            PathBuf::try_convert(path).map(Self::Path)
         }
     }
 }
