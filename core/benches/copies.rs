@@ -50,8 +50,10 @@ fn layout(source: &str) -> Layout {
 
 #[divan::bench(args = SOURCES, consts = [1, 2])]
 fn copied<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
-    let (from, to) = (layout(source), layout("dense"));
-    let (memory, mut target) = (vec![1u8; 2 * BYTES], vec![1u8; BYTES]);
+    let from = layout(source);
+    let to = layout("dense");
+    let memory = vec![1u8; 2 * BYTES];
+    let mut target = vec![1u8; BYTES];
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
         let from = End { start: memory.as_ptr().cast_mut(), layout: &from };
         let to = End { start: target.as_mut_ptr(), layout: &to };
@@ -73,7 +75,8 @@ mod wide {
     fn transposed<const PARTS: usize>(bencher: Bencher<'_, '_>) {
         let dense = Layout::contiguous(&SHAPE, ITEM, Order::C).unwrap();
         let turned = dense.transpose();
-        let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);
+        let memory = vec![1u8; BYTES];
+        let mut target = vec![1u8; BYTES];
         bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
             let from = End { start: memory.as_ptr().cast_mut(), layout: &turned };
             let to = End { start: target.as_mut_ptr(), layout: &dense };
@@ -86,8 +89,8 @@ mod wide {
     #[divan::bench]
     fn row_by_row(bencher: Bencher<'_, '_>) {
         let [rows, columns] = SHAPE.map(|count| count as usize);
-        let (memory, mut target) =
-            (vec![[1u64; 2]; rows * columns], vec![[1u64; 2]; rows * columns]);
+        let memory = vec![[1u64; 2]; rows * columns];
+        let mut target = vec![[1u64; 2]; rows * columns];
         bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
             for (row, target) in target.chunks_exact_mut(rows).enumerate() {
                 for (column, item) in target.iter_mut().enumerate() {
@@ -100,7 +103,8 @@ mod wide {
 
 #[divan::bench]
 fn plain(bencher: Bencher<'_, '_>) {
-    let (memory, mut target) = (vec![1u8; BYTES], vec![1u8; BYTES]);
+    let memory = vec![1u8; BYTES];
+    let mut target = vec![1u8; BYTES];
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
         // SAFETY: both pointers are valid for the copy, because each vector was made with `BYTES`
         // bytes and they do not overlap.

@@ -89,8 +89,8 @@ fn cells_of_all_sizes_are_told_by_their_addresses() {
         let arrays: Vec<_> = counts.iter().chain(&counts).map(|count| numbers(*count)).collect();
         for array in &arrays {
             let count = array.shape()[0];
-            let (end, dtype) =
-                (array.slice(0, Some(count as i64), None, 1).unwrap(), array.dtype());
+            let end = array.slice(0, Some(count as i64), None, 1).unwrap();
+            let dtype = array.dtype();
             for view in [array, &end] {
                 let found =
                     Array::over_memory(view.as_ptr() as usize, dtype.clone(), view.shape(), &[8])
@@ -114,7 +114,8 @@ fn tickets_hold_a_small_array_in_its_entries_and_beyond_them() {
         let plain = array.handle();
         let mut tickets: Vec<_> = (0..TICKETS).map(|_| array.handle_to_send().unwrap()).collect();
         drop(array);
-        let (received, unwanted) = (tickets.pop().unwrap(), tickets.split_off(TICKETS / 2));
+        let received = tickets.pop().unwrap();
+        let unwanted = tickets.split_off(TICKETS / 2);
         for ticket in &tickets {
             discard(ticket).unwrap();
             discard(ticket).unwrap(); // a second time has no effect
@@ -133,7 +134,8 @@ fn a_large_array_is_held_by_its_ticket_alone() {
     scenario("a_large_array_is_held_by_its_ticket_alone", || {
         let array = numbers(20_000);
         array.set(&[19_999], 3u64).unwrap();
-        let (first, second) = (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
+        let first = array.handle_to_send().unwrap();
+        let second = array.handle_to_send().unwrap();
         drop(array);
         shmarray::sweep().unwrap();
         discard(&second).unwrap();
@@ -205,7 +207,8 @@ fn an_array_that_does_not_fit_is_refused_with_the_free_bytes() {
 #[test]
 fn an_old_handle_finds_its_array_or_none() {
     scenario("an_old_handle_finds_its_array_or_none", || {
-        let (handle, start) = (Mutex::new(String::new()), Barrier::new(3));
+        let handle = Mutex::new(String::new());
+        let start = Barrier::new(3);
         let make = || {
             for round in 0..ROUNDS {
                 let array = marked(round * 10);

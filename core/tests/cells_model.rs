@@ -168,7 +168,8 @@ fn moved(word: Word, state: State) -> Word {
 
 /// Returns every state that one step of a process leads to.
 fn step(protocol: Protocol, world: &World, me: usize) -> Vec<World> {
-    let (mut next, at) = (world.clone(), world.at[me]);
+    let mut next = world.clone();
+    let at = world.at[me];
     next.at[me] = match at {
         At::Hold if me == HOLDER => return both(world, me, At::Leave, At::Exit),
         At::Enter | At::Check | At::Generation | At::Hold | At::Leave | At::Exit | At::Ended => {
@@ -410,7 +411,8 @@ struct Report {
 
 fn search(protocol: Protocol) -> Report {
     let mut report = Report { states: 0, cut: 0, broken: None, left: None };
-    let (mut seen, mut todo) = (HashSet::new(), [true, false].map(World::start).to_vec());
+    let mut seen = HashSet::new();
+    let mut todo = [true, false].map(World::start).to_vec();
     while let Some(world) = todo.pop() {
         if world.broken() {
             report.broken = Some(world);

@@ -121,7 +121,9 @@ const CREATES: usize = 1_000;
 
 /// Checks that every create succeeds, and that another process finds each new array at once.
 fn all_creates_succeed(another: &mut Peer, round: usize) {
-    let (mut failed, mut lost, mut why) = (0, 0, String::new());
+    let mut failed = 0;
+    let mut lost = 0;
+    let mut why = String::new();
     let mut kept = Vec::new();
     for number in 0..CREATES {
         match create(SIZES[number % SIZES.len()], 3, &Options::default()) {

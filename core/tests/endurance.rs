@@ -99,10 +99,12 @@ fn child(number: usize) -> Forked {
 #[test]
 fn children_of_a_busy_process_go_on_and_leave_nothing() {
     watched("children_of_a_busy_process_go_on_and_leave_nothing", Pool::Bytes(1 << 26), || {
-        let (stop, rounds) = (AtomicBool::new(false), AtomicU64::new(0));
+        let stop = AtomicBool::new(false);
+        let rounds = AtomicU64::new(0);
         thread::scope(|scope| {
             for number in 0..2u8 {
-                let (stop, rounds) = (&stop, &rounds);
+                let stop = &stop;
+                let rounds = &rounds;
                 scope.spawn(move || {
                     while !stop.load(Ordering::Relaxed) {
                         use_it(number);
@@ -160,7 +162,9 @@ fn receive_all(pipe: &Pipe) -> usize {
 fn a_supervisor_of_workers_that_die_does_not_grow() {
     watched("a_supervisor_of_workers_that_die_does_not_grow", Pool::Bytes(1 << 23), || {
         let (here, there) = Pipe::pair().unwrap();
-        let (mut random, mut received, mut most) = (Random(0x5eed), 0, 0);
+        let mut random = Random(0x5eed);
+        let mut received = 0;
+        let mut most = 0;
         for number in 0..times(100) {
             wait_for(format!("worker {number}"));
             let mut own = Random(random.below(u64::MAX) | 1);

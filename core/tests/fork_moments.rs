@@ -74,7 +74,8 @@ fn holder() -> Forked {
 /// A thread uses the library for the first time in its process. Meanwhile the process forks
 /// children that use it, too. All of them go on.
 fn forks_beside_a_first_use(what: &str, first_use: fn()) {
-    let (begins, has_ended) = (Barrier::new(2), AtomicBool::new(false));
+    let begins = Barrier::new(2);
+    let has_ended = AtomicBool::new(false);
     let mut children = Vec::new();
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -196,7 +197,8 @@ fn beside_busy_threads(use_it: impl Fn(u8) + Sync, body: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         for number in 0..THREADS {
-            let (stop, use_it) = (&stop, &use_it);
+            let stop = &stop;
+            let use_it = &use_it;
             scope.spawn(move || {
                 while !stop.load(Ordering::Relaxed) {
                     use_it(number as u8);

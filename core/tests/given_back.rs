@@ -37,7 +37,8 @@ fn a_read_of_what_was_given_back() {
 #[test]
 #[ignore = "it ends in undefined behaviour"]
 fn a_read_beside_the_next_array_of_the_cell() {
-    let (_kept, array) = (bytes(3), bytes(3));
+    let _kept = bytes(3);
+    let array = bytes(3);
     let address = Address(array.as_ptr());
     thread::scope(|scope| {
         scope.spawn(move || address.read());

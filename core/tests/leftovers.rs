@@ -39,7 +39,8 @@ fn segment_file(array: &Array) -> PathBuf {
 /// name of the library's.
 fn with_a_link_to_a_foreign_file(link: &str, use_it: impl FnOnce()) {
     let contents: Vec<u8> = (0..10_000u32).map(|n| (n * 7 % 251) as u8 + 1).collect();
-    let (file, link) = (directory().join("thesis"), directory().join(link));
+    let file = directory().join("thesis");
+    let link = directory().join(link);
     fs::write(&file, &contents).unwrap();
     fs::hard_link(&file, &link).unwrap();
     wait_for(format!("what is done beside {}", link.display()));
@@ -101,7 +102,8 @@ fn after_its_id_was_removed(then: impl FnOnce(Peer)) {
     then(holder);
     wait_for("a sweep");
     shmarray::sweep().unwrap();
-    let (left, used) = (segments_in(&directory()), used());
+    let left = segments_in(&directory());
+    let used = used();
     assert!(left.is_empty() && used < MIB, "{left:?} pins {used} bytes");
     let again = named("camera", false);
     assert!(again.is_ok(), "it cannot be given again: {}", again.err().unwrap());

@@ -199,7 +199,8 @@ fn memory_of_the_dead_makes_room_before_shared_memory_is_full() {
 #[test]
 fn an_array_goes_where_it_was_made_whatever_the_environment_says_later() {
     scenario("an_array_goes_where_it_was_made_whatever_the_environment_says_later", || {
-        let (array, made_in) = (bytes(10, &named("camera")).unwrap(), directory());
+        let array = bytes(10, &named("camera")).unwrap();
+        let made_in = directory();
         let elsewhere = made_in.join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
         // SAFETY: changing the environment needs a process in which nothing reads it, and this
@@ -373,7 +374,8 @@ fn page_faults() -> u64 {
 
 /// Fills rows of an array from every second byte of a source.
 fn fill_rows(array: &Array, source: &[u8]) {
-    let (rows, count) = (array.shape()[0], array.shape()[1]);
+    let rows = array.shape()[0];
+    let count = array.shape()[1];
     let layout = shmarray::Layout { shape: vec![count], strides: vec![2], offset: 0 };
     for row in 0..rows {
         let row = array.select(0, row as i64).unwrap();
@@ -407,7 +409,8 @@ fn elements_are_written_to_pages_that_this_process_has_not_mapped() {
                 let second = source(count, 2);
                 let before = page_faults();
                 fill_rows(&array, &second);
-                let (faults, pages) = (page_faults() - before, rows * count / 4096);
+                let faults = page_faults() - before;
+                let pages = rows * count / 4096;
                 // The elements are gathered in new private memory.
                 assert!(faults < pages / 2, "{faults} faults for {pages} pages");
                 assert_rows(&array, 2);

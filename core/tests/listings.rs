@@ -139,7 +139,8 @@ fn every_message_that_holds_an_array_is_counted_until_none_is_left() {
 #[test]
 fn messages_of_two_arrays_in_one_slab_are_counted_apart() {
     watched("messages_of_two_arrays_in_one_slab_are_counted_apart", Pool::Off, || {
-        let (one, other) = (bytes(10), bytes(10));
+        let one = bytes(10);
+        let other = bytes(10);
         let of_one: Vec<_> = (0..50).map(|_| one.handle_to_send().unwrap()).collect();
         let of_other: Vec<_> = (0..60).map(|_| other.handle_to_send().unwrap()).collect();
         drop((one, other));
@@ -234,7 +235,8 @@ fn a_process_whose_registrys_name_another_user_has_does_not_search_for_it_again(
         let mut reports = Reports::watch();
         (1..10).for_each(work);
         assert!(!reports.show_a_reading(), "an operation has read the directory");
-        let ((here, there), (goes, waits)) = (Pipe::pair().unwrap(), Pipe::pair().unwrap());
+        let (here, there) = Pipe::pair().unwrap();
+        let (goes, waits) = Pipe::pair().unwrap();
         let child = fork(|| {
             (10..20).for_each(work);
             there.send(b"done", &[], None).unwrap();

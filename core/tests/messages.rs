@@ -296,7 +296,8 @@ fn attaching_a_message_twice_works_while_the_array_lives() {
     scenario("attaching_a_message_twice_works_while_the_array_lives", || {
         for size in [8, ALONE] {
             let sent = marked(size, 4).descriptor_to_send().unwrap();
-            let (text, twice) = (sent.to_handle(), [sent.clone(), sent]);
+            let text = sent.to_handle();
+            let twice = [sent.clone(), sent];
             let both = Array::attach_all(&twice.map(|handle| (handle, Access::ReadOnly))).unwrap();
             assert_eq!(mark(&Array::attach(&text, Access::ReadOnly).unwrap()), 4);
             drop(both);
@@ -309,7 +310,8 @@ fn attaching_a_message_twice_works_while_the_array_lives() {
 fn a_ticket_that_was_given_back_gives_nothing_else_back() {
     scenario("a_ticket_that_was_given_back_gives_nothing_else_back", || {
         let array = marked(ALONE, 4);
-        let (first, second) = (array.handle_to_send().unwrap(), array.handle_to_send().unwrap());
+        let first = array.handle_to_send().unwrap();
+        let second = array.handle_to_send().unwrap();
         drop(array);
         for _ in 0..3 {
             discard(&first).unwrap();

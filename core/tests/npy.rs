@@ -105,8 +105,8 @@ fn a_saved_file_is_complete_and_replaces_an_older_one() {
 #[test]
 fn members_read_back_stored_and_deflated_in_any_number_of_threads() {
     scenario("members_read_back_stored_and_deflated_in_any_number_of_threads", || {
-        let (image, labels) =
-            (counted("|u1", &[3, 1200, 900], Order::C), counted("<i8", &[], Order::C));
+        let image = counted("|u1", &[3, 1200, 900], Order::C);
+        let labels = counted("<i8", &[], Order::C);
         let turned = counted("<f4", &[50, 70], Order::F);
         let members = [("image.npy", &image), ("labels.npy", &labels), ("turned.npy", &turned)];
         let mut sizes = Vec::new();

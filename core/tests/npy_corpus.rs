@@ -71,7 +71,8 @@ fn expected() -> BTreeMap<String, Value> {
 
 /// Does something with each file, read from its path and from memory. Reports all that differ.
 fn each_file(ending: &str, check: impl Fn(&str, &Value, Source<'_>) -> Result<(), String>) {
-    let (mut differ, mut count) = (Vec::new(), 0);
+    let mut differ = Vec::new();
+    let mut count = 0;
     let files = unpacked();
     for (name, says) in expected().iter().filter(|(name, _)| name.ends_with(ending)) {
         let path = files.path().join(name);
@@ -233,7 +234,8 @@ fn every_npz_file_of_the_corpus_reads_as_it_should() {
 
 /// Whether a name is of a pattern, in which `*` is any text and `[!c]` another character than `c`.
 fn is_of(name: &str, pattern: &str) -> bool {
-    let (first, rest) = (name.chars().next(), name.get(1..).unwrap_or_default());
+    let first = name.chars().next();
+    let rest = name.get(1..).unwrap_or_default();
     match pattern.as_bytes() {
         [] => name.is_empty(),
         [b'*', ..] => (0..=name.len()).any(|at| is_of(&name[at..], &pattern[1..])),
@@ -284,7 +286,8 @@ fn archive_written_again(source: Source<'_>) -> Result<Vec<u8>, Error> {
 #[test]
 fn files_of_numpy_are_written_again_byte_for_byte() {
     scenario("files_of_numpy_are_written_again_byte_for_byte", || {
-        let (mut differ, mut count) = (Vec::new(), 0);
+        let mut differ = Vec::new();
+        let mut count = 0;
         let files = unpacked();
         let all = expected().into_keys().filter(|name| name.starts_with("numpy-py313-"));
         for name in all.filter(|name| NOT_AS_SAVED.iter().all(|part| !name.contains(part))) {

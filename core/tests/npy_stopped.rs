@@ -18,7 +18,8 @@ fn large() -> Array {
 #[test]
 fn a_save_that_is_stopped_leaves_the_older_file() {
     scenario("a_save_that_is_stopped_leaves_the_older_file", || {
-        let (place, array) = (tempfile::tempdir().unwrap(), large());
+        let place = tempfile::tempdir().unwrap();
+        let array = large();
         let path = place.path().join("a");
         fs::write(&path, "older").unwrap();
         for times in 0..4 {

@@ -62,7 +62,9 @@ fn the_next_array_has_the_memory_of_the_last_and_begins_with_zeros() {
     pooled("the_next_array_has_the_memory_of_the_last_and_begins_with_zeros", "100000000", || {
         for count in [10, 5000, MIB, 9 * MIB] {
             let first = marked(count, 7);
-            let (handle, segment, inode) = (text(&first), segment_of(&first), allocated());
+            let handle = text(&first);
+            let segment = segment_of(&first);
+            let inode = allocated();
             drop(first);
             assert!(matches!(
                 Array::attach(&handle, Access::ReadWrite),
@@ -240,7 +242,8 @@ fn the_pool_of_a_killed_process_is_swept_though_readers_have_it_mapped() {
         "the_pool_of_a_killed_process_is_swept_though_readers_have_it_mapped",
         "100000000",
         || {
-            let (mut maker, mut reader) = (Peer::start("maker"), Peer::start("reader"));
+            let mut maker = Peer::start("maker");
+            let mut reader = Peer::start("reader");
             let handle = maker.ask("make");
             assert_eq!(reader.ask(&format!("shared {handle}")), format!("{:?}", [5, 5]));
             maker.ask("drop");
@@ -272,7 +275,8 @@ fn parent_and_child_have_pools_of_their_own() {
     pooled("parent_and_child_have_pools_of_their_own", "100000000", || {
         drop(marked(MIB, 1));
         let held = marked(2 * MIB, 2);
-        let (kept, of_parent) = (allocated(), segments_in(&directory()));
+        let kept = allocated();
+        let of_parent = segments_in(&directory());
         let child = fork(|| {
             assert_eq!(marks(&held), [2, 2]);
             let own = marked(MIB, 3);

@@ -205,7 +205,8 @@ fn processes_that_are_killed_at_any_moment_cost_no_slot() {
                     if puts { queue.put_one() } else { queue.slots.free(queue.receive()) }
                 }
             };
-            let (putter, getter) = (fork(|| work(true)), fork(|| work(false)));
+            let putter = fork(|| work(true));
+            let getter = fork(|| work(false));
             (0..round % 7 * 40).for_each(|_| queue.slots.free(queue.receive()));
             putter.kill();
             getter.kill();

@@ -319,7 +319,8 @@ fn cut_and_restore(path: &Path) {
 /// Runs one process after the other until the stranger has cut often enough. Returns how many were
 /// killed, and how many there were.
 fn sweep_until_told(user: u32, told: &UnixStream) -> (usize, usize) {
-    let (mut killed, mut all) = (0, 0);
+    let mut killed = 0;
+    let mut all = 0;
     told.set_nonblocking(true).unwrap();
     while (&*told).read(&mut [0]).is_err() {
         let program = fork(|| {

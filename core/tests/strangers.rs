@@ -242,7 +242,8 @@ fn open_to_all() {
 fn another_user_gets_into_nothing_and_takes_nothing_away() {
     scenario("another_user_gets_into_nothing_and_takes_nothing_away", || {
         open_to_all();
-        let (array, camera) = (sevens(), seven(&named("camera")).unwrap());
+        let array = sevens();
+        let camera = seven(&named("camera")).unwrap();
         let mut dead = Peer::start("servant");
         dead.ask("make");
         dead.kill();
@@ -325,7 +326,8 @@ fn registry() -> PathBuf {
 /// of it goes with its holders, although the registry stays as it is. Only a name may have to wait
 /// until the registry is repaired; then the sweep reports it.
 fn nothing_is_lost_and_nothing_is_left(break_it: impl FnOnce(&Path)) {
-    let (array, camera) = (sevens(), seven(&named("camera")).unwrap());
+    let array = sevens();
+    let camera = seven(&named("camera")).unwrap();
     let mut holder = Peer::start("servant");
     for array in [&array, &camera] {
         assert_eq!(holder.ask(&format!("attach {}", handle_of(array))), "holds 7");

@@ -27,7 +27,8 @@ fn together(body: impl Fn(u64, u64) + Sync) {
     let start = Barrier::new(THREADS as usize);
     thread::scope(|scope| {
         for thread in 0..THREADS {
-            let (start, body) = (&start, &body);
+            let start = &start;
+            let body = &body;
             scope.spawn(move || {
                 for round in 0..ROUNDS {
                     start.wait();
@@ -111,7 +112,8 @@ fn an_array_that_is_dropped_while_others_attach_is_there_or_gone() {
 #[test]
 fn a_name_has_one_array_however_many_threads_want_it() {
     scenario("a_name_has_one_array_however_many_threads_want_it", || {
-        let (created, settled) = (AtomicU64::new(0), Barrier::new(THREADS as usize));
+        let created = AtomicU64::new(0);
+        let settled = Barrier::new(THREADS as usize);
         together(|thread, round| {
             let array = numbers(1, &named("camera"));
             match &array {

@@ -65,9 +65,12 @@ fn is_mounted_or_skips(test: &str, kind: &str, mounted: Result<(), Os>) -> bool 
 
 /// Mounts an overlay above two directories. Returns where it is, if the system permits it.
 fn overlay(test: &str, below: &Path, above: &Path) -> Option<PathBuf> {
-    let (place, work) = (made("merged"), above.with_extension("work"));
+    let place = made("merged");
+    let work = above.with_extension("work");
     fs::create_dir_all(&work).unwrap();
-    let (below, above, work) = (below.display(), above.display(), work.display());
+    let below = below.display();
+    let above = above.display();
+    let work = work.display();
     let options = format!("lowerdir={below},upperdir={above},workdir={work}");
     let mounted = mount("none", &place, "overlay", 0, &options);
     is_mounted_or_skips(test, "an overlay", mounted).then_some(place)
@@ -145,7 +148,8 @@ fn holder() {
 fn a_sweep_through_an_overlay_removes_no_file_of_a_living_holder() {
     let test = "a_sweep_through_an_overlay_removes_no_file_of_a_living_holder";
     in_own_mounts(test, || {
-        let (outer, below) = (directory(), made("below"));
+        let outer = directory();
+        let below = made("below");
         let above = made("above");
         use_directory(&below);
         let mut peer = Peer::start("holder");
@@ -170,7 +174,9 @@ fn a_sweep_through_an_overlay_removes_no_file_of_a_living_holder() {
 fn a_file_system_that_knows_files_by_their_paths_is_refused() {
     let test = "a_file_system_that_knows_files_by_their_paths_is_refused";
     in_own_mounts(test, || {
-        let (handle, source, place) = (handle_made_elsewhere(), made("source"), made("place"));
+        let handle = handle_made_elsewhere();
+        let source = made("source");
+        let place = made("place");
         let mounted = Command::new("bindfs").arg(&source).arg(&place).status();
         let mounted = mounted.and_then(|status| {
             if status.success() { Ok(()) } else { Err(Os::other(format!("bindfs: {status}"))) }
@@ -190,7 +196,8 @@ fn a_file_system_that_knows_files_by_their_paths_is_refused() {
 /// An array of a killed process is given back, and one of a living process is not.
 fn deaths_are_told_from_lives() {
     assert!(shmarray::try_directory().unwrap());
-    let (kept, peer) = (bytes(&Options::default()).unwrap(), Peer::start("holder"));
+    let kept = bytes(&Options::default()).unwrap();
+    let peer = Peer::start("holder");
     let mut peer = peer;
     assert_eq!(peer.ask("what does it read?"), "7");
     assert_eq!(shmarray::sweep().unwrap().segments, 0);
@@ -204,10 +211,12 @@ fn deaths_are_told_from_lives() {
 fn file_systems_in_memory_and_bind_mounts_serve() {
     let test = "file_systems_in_memory_and_bind_mounts_serve";
     in_own_mounts(test, || {
-        let (outer, source) = (directory(), made("source"));
+        let outer = directory();
+        let source = made("source");
         let mounts = [("tmpfs", "tmpfs", 0), ("ramfs", "ramfs", 0), ("bind", "", libc::MS_BIND)];
         for (name, kind, flags) in mounts {
-            let (place, what) = (made(name), source.display().to_string());
+            let place = made(name);
+            let what = source.display().to_string();
             if is_mounted_or_skips(test, name, mount(&what, &place, kind, flags, "")) {
                 use_directory(&place);
                 deaths_are_told_from_lives();

@@ -268,7 +268,8 @@ mod tests {
     #[test]
     fn a_number_that_is_no_status_has_no_name() {
         let numbers: Vec<_> = statuses().into_iter().map(|(_, number)| number).collect();
-        let (least, most) = (numbers.iter().min().unwrap(), numbers.iter().max().unwrap());
+        let least = numbers.iter().min().unwrap();
+        let most = numbers.iter().max().unwrap();
         assert_eq!([i32::MIN, least - 1, most + 1, i32::MAX].map(name_of), [None; 4]);
     }
 

@@ -253,7 +253,8 @@ pub unsafe extern "C" fn shma_message_array(
 ) -> shma_status {
     guard(error, || {
         backend::check()?;
-        let (message, access) = (&needed("message", message)?.0, access_of(access)?);
+        let message = &needed("message", message)?.0;
+        let access = access_of(access)?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, || Ok(shma_array(message.array(index, access)?))) }

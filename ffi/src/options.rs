@@ -124,7 +124,8 @@ impl Chosen<'_> {
     /// crate requires, and live as long as the result.
     pub(crate) unsafe fn read(options: *const shma_options) -> Result<Self, Failure> {
         if options.is_null() {
-            let (options, order) = (Options::default(), SHMA_ORDER_C);
+            let options = Options::default();
+            let order = SHMA_ORDER_C;
             return Ok(Self { options, order, name: None, dtype_text: None, itemsize: 0 });
         }
         // SAFETY: `copied` needs a struct that begins with its size, which the caller of this
@@ -136,7 +137,8 @@ impl Chosen<'_> {
         // SAFETY: `optional_text` needs NULL or a live zero-terminated text, which the caller of
         // this function guarantees for `options.dtype_text` by the `# Safety` section.
         let dtype_text = unsafe { optional_text("dtype_text", options.dtype_text) }?;
-        let (order, itemsize) = (options.order, options.itemsize);
+        let order = options.order;
+        let itemsize = options.itemsize;
         let options = Options::new()
             .order(order_of(order)?)
             .persist(options.persist != 0)
@@ -154,7 +156,8 @@ impl Chosen<'_> {
             return Err(Error::InvalidArgument { argument: "order", reason });
         }
         if let Some(expected) = self.dtype_text.filter(|text| *text != dtype.text()) {
-            let (expected, found) = (expected.to_owned(), dtype.text().to_owned());
+            let expected = expected.to_owned();
+            let found = dtype.text().to_owned();
             return Err(Error::DTypeMismatch { expected, found });
         }
         agrees(dtype, None, self.itemsize)?;

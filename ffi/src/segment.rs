@@ -91,7 +91,8 @@ fn reserve<T>(list: &mut Vec<T>, count: usize) -> Result<(), shmarray::Error> {
 
 impl shma_segment_list {
     fn new(segments: &[SegmentInfo]) -> Result<Self, shmarray::Error> {
-        let (mut rows, mut infos) = (Vec::new(), Vec::new());
+        let mut rows = Vec::new();
+        let mut infos = Vec::new();
         reserve(&mut rows, segments.len())?;
         reserve(&mut infos, segments.len())?;
         for info in segments {

@@ -32,7 +32,8 @@ fn refused(call: impl FnOnce(&mut shma_error) -> i32) {
 
 #[test]
 fn every_function_of_pipes_fails_as_unsupported() {
-    let (mut one, mut other) = (null_mut::<shma_pipe>(), null_mut::<shma_pipe>());
+    let mut one = null_mut::<shma_pipe>();
+    let mut other = null_mut::<shma_pipe>();
     let mut message = null_mut::<shma_message>();
     let mut array = null_mut::<shma_array>();
     let fd: c_int = 0;
@@ -57,8 +58,11 @@ fn every_function_of_pipes_fails_as_unsupported() {
 
 #[test]
 fn every_function_of_channels_fails_as_unsupported() {
-    let (mut channel, mut loan) = (null_mut::<shma_channel>(), null_mut::<shma_loan>());
-    let (mut delivery, mut ready, mut fd) = (null_mut::<shma_delivery>(), 0, 0);
+    let mut channel = null_mut::<shma_channel>();
+    let mut loan = null_mut::<shma_loan>();
+    let mut delivery = null_mut::<shma_delivery>();
+    let mut ready = 0;
+    let mut fd = 0;
     let name = c"numbers".as_ptr();
     // SAFETY: the name is a text, every output is a local variable, and the options are NULL.
     refused(|error| unsafe {
@@ -109,7 +113,8 @@ fn every_function_of_channels_fails_as_unsupported() {
 
 #[test]
 fn arrays_can_be_made() {
-    let (shape, mut array) = ([2i64, 3], null_mut::<shma_array>());
+    let shape = [2i64, 3];
+    let mut array = null_mut::<shma_array>();
     // SAFETY: the shape has two numbers, and the output is a local variable.
     let status =
         unsafe { shma_array_create(SHMA_INT32, 2, shape.as_ptr(), null(), &mut array, None) };

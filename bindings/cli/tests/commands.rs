@@ -62,7 +62,8 @@ fn statistics_are_of_the_elements_as_they_are() {
         statistics(&[u64::MAX, u64::MAX - 1]).split("; ").next(),
         Some("minimum  18446744073709551614")
     );
-    let (least, mean) = (i64::MIN, i64::MIN as f64);
+    let least = i64::MIN;
+    let mean = i64::MIN as f64;
     assert_eq!(
         statistics(&[least, least]),
         format!("minimum  {least}; mean     {mean}; maximum  {least}; ")

@@ -32,7 +32,8 @@ fn shmarray(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
     let running =
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let (pid, (tell, ended)) = (running.id(), mpsc::channel());
+    let pid = running.id();
+    let (tell, ended) = mpsc::channel();
     thread::spawn(move || tell.send(running.wait_with_output()));
     match ended.recv_timeout(WATCHDOG) {
         Ok(output) => output.unwrap(),
@@ -68,7 +69,8 @@ fn strangers_locked_file(name: &str) -> File {
     let file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
     file.set_permissions(fs::Permissions::from_mode(0o600)).unwrap();
     chown(&path, Some(STRANGER), None).unwrap();
-    let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    let l_type = libc::F_WRLCK as libc::c_short;
+    let l_whence = libc::SEEK_SET as libc::c_short;
     fcntl(
         &file,
         FcntlArg::F_OFD_SETLK(&libc::flock { l_type, l_whence, l_start: 0, l_len: 0, l_pid: 0 }),

@@ -53,7 +53,8 @@ fn a_line_of_json_for_each_look() {
     let looks: Vec<serde_json::Value> =
         shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(looks.len(), 3);
-    let (first, last) = (&looks[0][0], &looks[2][0]);
+    let first = &looks[0][0];
+    let last = &looks[2][0];
     assert!(first["messages_per_second"].is_null());
     assert_eq!((&last["messages_per_second"], &last["sent"]), (&0.0.into(), &20.into()));
     let end = |sends| last["ends"].as_array().unwrap().iter().find(|end| end["sends"] == sends);
@@ -65,7 +66,8 @@ fn a_line_of_json_for_each_look() {
 
 #[test]
 fn without_a_name_all_channels_are_shown_and_a_mistake_fails() {
-    let (one, other) = (unique("watch.a"), unique("watch.b"));
+    let one = unique("watch.a");
+    let other = unique("watch.b");
     let _channels = (channel(&one), channel(&other));
     let shown = printed(&["watch", "--count", "1"]);
     assert!(shown.contains(&one) && shown.contains(&other), "{shown}");

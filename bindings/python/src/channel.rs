@@ -192,7 +192,8 @@ impl Channel {
         shape: Option<Vec<Bound<'_, PyAny>>>,
         meta: Option<Vec<u8>>,
     ) -> PyResult<Loan> {
-        let (shape, meta) = (shape_of(shape)?, meta.unwrap_or_default());
+        let shape = shape_of(shape)?;
+        let meta = meta.unwrap_or_default();
         check_meta(&meta)?;
         Ok(Loan { channel: slf.unbind(), shape, timeout, meta, lent: Mutex::new(None) })
     }
@@ -209,11 +210,13 @@ impl Channel {
         if !is_ndarray(array)? {
             return Err(expected("a numpy.ndarray", array));
         }
-        let (memory, meta) = (Memory::of(array)?, meta.unwrap_or_default());
+        let memory = Memory::of(array)?;
+        let meta = meta.unwrap_or_default();
         let dtype = dtypes::from_numpy(&array.getattr(interned!(py, "dtype"))?)?;
         let handed_over =
             if self.channel.has_handles() { memory.in_segment(dtype.clone()) } else { None };
-        let (address, layout) = (memory.address(), memory.layout());
+        let address = memory.address();
+        let layout = memory.layout();
         let attempt = |left| match &handed_over {
             Some(shared) => self.channel.send_array(shared, meta, left),
             // SAFETY: `send` reads all elements of `layout` from `address` on. They can be read

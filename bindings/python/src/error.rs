@@ -57,7 +57,8 @@ fn class(py: Python<'_>, kind: ErrorKind) -> Option<Bound<'_, PyType>> {
 /// Returns the exception for an error of core. Those of the operating system carry an errno, which
 /// MemoryError has no place for.
 pub(crate) fn to_py(error: shmarray::Error) -> PyErr {
-    let (kind, errno) = (error.kind(), error.os_errno());
+    let kind = error.kind();
+    let errno = error.os_errno();
     let (text, filename) = text_and_filename(error);
     Python::attach(|py| {
         let class = class(py, kind).unwrap_or_else(|| py.get_type::<Error>());

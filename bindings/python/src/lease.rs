@@ -107,7 +107,8 @@ impl Lease {
     ) -> PyResult<()> {
         let array = lease.get().array();
         let whole = array.whole();
-        let (data, bytes) = (whole.as_ptr().cast(), whole.shape()[0]);
+        let data = whole.as_ptr().cast();
+        let bytes = whole.shape()[0];
         let readonly = c_int::from(array.is_readonly());
         // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. That of `whole` is
         // mapped while `array` lives, and `array` lives in `lease`, to which the view gets a
@@ -140,7 +141,8 @@ impl<'py> ReceivedArray<'py> {
         let is_copied = access == Access::CopyOnWrite && shmarray::should_copy(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
         let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
-        let (layout, dtype) = (array.layout().clone(), array.dtype().clone());
+        let layout = array.layout().clone();
+        let dtype = array.dtype().clone();
         let memory = if is_copied {
             private_copy(py, &array.whole())?
         } else {
@@ -168,7 +170,8 @@ pub(crate) fn to_ndarray<'py>(
     dtype: &Bound<'py, PyAny>,
     array: Array,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (mut layout, itemsize) = (array.layout().clone(), array.dtype().itemsize());
+    let mut layout = array.layout().clone();
+    let itemsize = array.dtype().itemsize();
     if array.is_in_slot() {
         layout.offset -= array.whole().layout().offset; // the lease exports the slot
     }

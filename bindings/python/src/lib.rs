@@ -183,8 +183,9 @@ type Location<'py> = (Bound<'py, Lease>, usize, bool, u64);
 #[pyfunction]
 fn locate<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Location<'py>>> {
     let Some(part) = Memory::of(array)?.items_in_segment()? else { return Ok(None) };
-    let (start, writeable, offset) =
-        (part.segment_data().0, !part.is_readonly(), part.layout().offset);
+    let start = part.segment_data().0;
+    let writeable = !part.is_readonly();
+    let offset = part.layout().offset;
     let lease = Bound::new(array.py(), Lease::new(part.whole()))?;
     Ok(Some((lease, start.as_ptr() as usize, writeable, offset)))
 }
@@ -289,8 +290,10 @@ fn segments(py: Python<'_>) -> PyResult<Vec<Bound<'_, PyTuple>>> {
 }
 
 fn facts(py: Python<'_>, info: shmarray::SegmentInfo) -> PyResult<Bound<'_, PyTuple>> {
-    let (segment, dtype) = (info.segment.to_string(), info.dtype.text());
-    let (shape, holders) = (PyTuple::new(py, info.shape)?, PyTuple::new(py, info.holders)?);
+    let segment = info.segment.to_string();
+    let dtype = info.dtype.text();
+    let shape = PyTuple::new(py, info.shape)?;
+    let holders = PyTuple::new(py, info.holders)?;
     let which = (segment, info.name, info.kind.as_str(), info.persists).into_pyobject(py)?;
     let what = (info.segment_bytes, dtype, shape).into_pyobject(py)?;
     let who = (holders, info.tickets, info.creator_pid, info.created_ns).into_pyobject(py)?;

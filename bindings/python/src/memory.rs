@@ -152,7 +152,8 @@ impl<'py> Facts<'py> {
 
     /// Returns the lowest address of its elements, and the address behind the highest.
     pub(crate) fn extent(&self) -> (usize, usize) {
-        let (mut first, mut last) = (self.address() as isize, self.address() as isize);
+        let mut first = self.address() as isize;
+        let mut last = self.address() as isize;
         if self.shape().contains(&0) {
             return (first as usize, first as usize);
         }
@@ -199,7 +200,8 @@ impl<'a, 'py> Memory<'a, 'py> {
     /// Establishes M1, or returns a TypeError.
     pub(crate) fn of(array: &'a Bound<'py, PyAny>) -> PyResult<Self> {
         let facts = Facts::of(array)?;
-        let (itemsize, is_writeable) = (facts.itemsize(), facts.is_writeable());
+        let itemsize = facts.itemsize();
+        let is_writeable = facts.is_writeable();
         Ok(Self {
             array,
             address: facts.address() as usize,
@@ -236,7 +238,8 @@ impl<'a, 'py> Memory<'a, 'py> {
 
     /// Copies it to shared memory. Other threads of Python run meanwhile.
     pub(crate) fn share(&self, dtype: DType, options: &Options) -> PyResult<Array> {
-        let (address, layout) = (self.address, &self.layout);
+        let address = self.address;
+        let layout = &self.layout;
         // SAFETY: `share` reads all elements of `layout` from `address` on. By M1 they can be read
         // while the ndarray lives, and `self` borrows it until the copy is done.
         let copy = || unsafe { Array::share(address as *const u8, dtype, layout, options) };

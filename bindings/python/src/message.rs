@@ -107,7 +107,8 @@ impl Pipe {
         timeout: Option<f64>,
         fds: Vec<RawFd>,
     ) -> PyResult<()> {
-        let (end, pieces) = (self.open()?, pieces_of(payload)?);
+        let end = self.open()?;
+        let pieces = pieces_of(payload)?;
         let pieces = pieces.iter().map(memory_of).collect::<PyResult<Vec<&[u8]>>>()?;
         let arrays = arrays.iter().map(lease::shared).collect::<PyResult<Vec<_>>>()?;
         let arrays: Vec<&Array> = arrays.iter().collect();

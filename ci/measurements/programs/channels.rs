@@ -78,7 +78,8 @@ fn ask(name: &str, bytes: u64, count: u64, timeout: Option<Duration>) -> Result<
 
 fn answer(name: &str, timeout: Option<Duration>) -> Result<()> {
     let open = |part: &str| Channel::open_within(&format!("{name}.{part}"), true, None);
-    let (there, back) = (open("there")?.expect("waits"), open("back")?.expect("waits"));
+    let there = open("there")?.expect("waits");
+    let back = open("back")?.expect("waits");
     while let Some(view) = receive(&there, timeout)? {
         let number = first(&view)?;
         drop(view);
@@ -90,7 +91,8 @@ fn answer(name: &str, timeout: Option<Duration>) -> Result<()> {
 /// The seconds of one message, from the first that is sent to the last that is received.
 fn send_all(name: &str, bytes: u64, count: u64, senders: u64, receivers: u64) -> Result<f64> {
     let channel = create(name, bytes)?;
-    let (here, go) = (create(&format!("{name}.here"), 1)?, create(&format!("{name}.go"), 1)?);
+    let here = create(&format!("{name}.here"), 1)?;
+    let go = create(&format!("{name}.go"), 1)?;
     let mut children = Vec::new();
     for child in 0..senders + receivers {
         // SAFETY: a fork needs a process with one thread, which this one is.

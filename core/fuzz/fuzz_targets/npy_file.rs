@@ -49,7 +49,9 @@ fn in_rows(header: &Header, stored: &[u8]) -> Vec<u8> {
     let count = stored.len() / itemsize;
     let mut rows = vec![0; stored.len()];
     for at in 0..count {
-        let (mut rest, mut row, mut step) = (at, 0, count);
+        let mut rest = at;
+        let mut row = 0;
+        let mut step = count;
         for count in &shape {
             step /= count;
             row += rest % count * step;

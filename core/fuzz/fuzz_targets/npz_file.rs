@@ -31,8 +31,10 @@ fn find(bytes: &[u8], what: &[u8], from: usize) -> Option<usize> {
 
 /// Makes one member's own header and its CRC what the bits ask for.
 fn correct_member(bits: u8, bytes: &mut [u8], entry: usize) -> Option<()> {
-    let (offset, method) = (number(bytes, entry + 42, 4)?, number(bytes, entry + 10, 2)?);
-    let (compressed, name) = (number(bytes, entry + 20, 4)?, number(bytes, entry + 28, 2)?);
+    let offset = number(bytes, entry + 42, 4)?;
+    let method = number(bytes, entry + 10, 2)?;
+    let compressed = number(bytes, entry + 20, 4)?;
+    let name = number(bytes, entry + 28, 2)?;
     if bits & 2 != 0 {
         let facts = bytes.get(entry + 6..entry + 30)?.to_vec();
         bytes.get_mut(offset + 4..offset + 28)?.copy_from_slice(&facts);
@@ -49,7 +51,8 @@ fn correct_member(bits: u8, bytes: &mut [u8], entry: usize) -> Option<()> {
 }
 
 fn corrected(bits: u8, bytes: &[u8]) -> Vec<u8> {
-    let (mut bytes, mut at) = (bytes.to_vec(), 0);
+    let mut bytes = bytes.to_vec();
+    let mut at = 0;
     while bits & 3 != 0
         && let Some(entry) = find(&bytes, b"PK\x01\x02", at)
     {
@@ -73,7 +76,8 @@ fn check_error(error: &Error, name: Option<&str>) {
 
 /// Every way to read a member finds the same.
 fn check_member(npz: &Npz<'_>, member: &Member<'_>) {
-    let (read, loaded) = (member.read(), member.load(&Options::new()));
+    let read = member.read();
+    let loaded = member.load(&Options::new());
     let verified = member.verify();
     assert_eq!(read.is_ok(), verified.is_ok(), "{:?}, {:?}", read.err(), verified.err());
     for error in [read.as_ref().err(), loaded.as_ref().err()].into_iter().flatten() {

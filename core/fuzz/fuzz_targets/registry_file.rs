@@ -260,7 +260,8 @@ impl World {
     /// of noise, one that cannot be written; 4 a directory; 5, 6 and 7 links to nothing, a file and
     /// a directory; 8 a FIFO; 9 noise in the file that is there.
     fn replace_registry(&mut self, what: u8) {
-        let (path, noise) = (registry(), vec![what; usize::from(what) * 37]);
+        let path = registry();
+        let noise = vec![what; usize::from(what) * 37];
         if what % 10 == 9 {
             return if self.registry_is_a_file {
                 fs::write(&path, noise).unwrap()

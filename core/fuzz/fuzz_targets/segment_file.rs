@@ -75,7 +75,8 @@ fn number(file: &[u8], offset: usize) -> u64 {
 
 /// Returns the handle of all of the first cell's array, as bytes.
 fn handle_of_cell(file: &[u8]) -> String {
-    let (generation, count) = (number(file, HEAD + 8), number(file, HEAD + 24));
+    let generation = number(file, HEAD + 8);
+    let count = number(file, HEAD + 24);
     let front = format!(r#"{{"shmarray":1,"segment":"{ID}.0","generation":{generation},"#);
     format!(r#"{front}"offset":0,"dtype":"|u1","shape":[{count}],"strides":[1]}}"#)
 }

@@ -14,8 +14,8 @@ impl Array {
     /// [`Error::NoMemory`]: with strides of zero, an array may have far more elements than memory.
     pub fn to_bytes(&self) -> Result<Vec<u8>> {
         let count = self.layout().len() * self.dtype.itemsize();
-        let (mut bytes, size) =
-            (system::room_for("a copy of the elements", count)?, count as usize);
+        let mut bytes = system::room_for("a copy of the elements", count)?;
+        let size = count as usize;
         // SAFETY: the vector has room for all elements, as was just reserved.
         unsafe { self.copy_to(bytes.as_mut_ptr())? };
         // SAFETY: the copy wrote every byte of that size.
@@ -70,7 +70,8 @@ impl Array {
                 format!("{:?} differs from the array's {:?}", layout.shape, self.layout().shape),
             ));
         }
-        let (from, itemsize) = (End { start: source.cast_mut(), layout }, self.dtype.itemsize());
+        let from = End { start: source.cast_mut(), layout };
+        let itemsize = self.dtype.itemsize();
         // SAFETY: the caller promises that the source can be read and does not overlap this array.
         // The shapes were just compared, and this array's layout was checked when it was made.
         if unsafe { self.segment().write_elements(self.layout(), from, itemsize) } {
@@ -94,7 +95,8 @@ impl Array {
     /// # Safety
     /// None of the bytes is an element of this array.
     pub unsafe fn write_bytes(&self, at: u64, bytes: &[u8]) -> Result<()> {
-        let (count, room) = (bytes.len() as u64, self.layout().len());
+        let count = bytes.len() as u64;
+        let room = self.layout().len();
         if self.is_readonly() {
             return Err(Error::ReadOnly);
         }

@@ -37,7 +37,8 @@ pub(super) unsafe fn segment(
     {
         return Ok(segment);
     }
-    let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
+    let id = SegmentId::random()?;
+    let page_bytes = directory.page_bytes();
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
     // layout's, which is the header's.
@@ -49,7 +50,8 @@ pub(super) unsafe fn segment(
 #[allow(unsafe_code)]
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
     process::begin()?;
-    let (_operation, directory) = (Operation::begin(), Directory::current());
+    let _operation = Operation::begin();
+    let directory = Directory::current();
     system::is_usable(&directory)?;
     sweep::at_first_create();
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no

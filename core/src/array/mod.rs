@@ -190,7 +190,8 @@ impl Array {
         let segment = Segment::attach(descriptor, access)?.refuse_channel()?;
         let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
-        let (dtype, layout) = (descriptor.dtype.clone(), descriptor.layout.clone());
+        let dtype = descriptor.dtype.clone();
+        let layout = descriptor.layout.clone();
         Ok(Self::of(segment, dtype, layout))
     }
 
@@ -225,7 +226,8 @@ impl Array {
         sweep::at_first_use();
         let segment = Segment::attach_name(&name.parse()?, access)?.refuse_channel()?;
         let (dtype, layout) = segment.described();
-        let (dtype, layout) = (dtype.clone(), layout.clone());
+        let dtype = dtype.clone();
+        let layout = layout.clone();
         Ok(Self::of(segment, dtype, layout))
     }
 

@@ -233,7 +233,8 @@ mod tests {
     #[test]
     fn the_elements_of_every_row_read_back_as_they_were_written() {
         for dtype in DType::ALL {
-            let (mut bytes, end) = ([0xAAu8; 33], dtype.itemsize() as usize + 1);
+            let mut bytes = [0xAAu8; 33];
+            let end = dtype.itemsize() as usize + 1;
             for element in elements(dtype) {
                 // SAFETY: the array has bytes for the largest element of the table after its first
                 // byte, where the address lies.

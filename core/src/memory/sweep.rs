@@ -134,7 +134,8 @@ fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
     let mut swept = Swept { bytes: slab::release_unused(mode), ..Swept::default() };
     let files = directory.own_files()?;
     system::sweep_tickets(directory, &files, &liveness);
-    let (mut is_whole, mut shortage) = (true, None);
+    let mut is_whole = true;
+    let mut shortage = None;
     let mut seen = files.names_read / NAMES_OF_AN_EXAMINATION;
     for id in &files.ids {
         match sweep_one(directory, id, mode, &liveness) {
@@ -287,7 +288,8 @@ pub(crate) fn check(directory: &Directory, when: Occasion) {
 /// Does the same before memory is used again. Returns whether it is time to look up that the file
 /// can still be found.
 pub(crate) fn check_before_reuse(directory: &Directory) -> bool {
-    let (last, now_ns) = (directory.last_check(), system::monotonic_ns());
+    let last = directory.last_check();
+    let now_ns = system::monotonic_ns();
     let is_due = check_at(directory, Occasion::Reusing, now_ns)
         || now_ns >= last.checked_ns.load(Ordering::Relaxed);
     if is_due {

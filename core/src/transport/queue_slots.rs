@@ -143,7 +143,8 @@ impl QueueSlots {
     /// Takes a free slot. Slots become free in about the order in which they were taken, so the
     /// slot after the last one taken is tried first.
     fn take_one(&self, me: u64) -> Option<QueueSlot> {
-        let (slots, next) = (self.slots(), &self.0.words()[NEXT]);
+        let slots = self.slots();
+        let next = &self.0.words()[NEXT];
         let first = next.load(Ordering::Relaxed) as usize;
         for step in 0..slots.len() {
             let index = (first + step) % slots.len();

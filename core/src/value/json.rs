@@ -120,7 +120,8 @@ fn is_a<T: for<'de> Deserialize<'de>>(value: &str) -> bool {
 
 /// Returns the members of an object, in the order of the text.
 fn read(text: &str) -> Result<Vec<(String, &RawValue)>, Fault> {
-    let (mut deserializer, mut current) = (serde_json::Deserializer::from_str(text), None);
+    let mut deserializer = serde_json::Deserializer::from_str(text);
+    let mut current = None;
     let members = InOrder(&mut current).deserialize(&mut deserializer);
     let members = members.map_err(|error| broken(text, current, &error))?;
     let more = |error: serde_json::Error| {

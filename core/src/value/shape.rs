@@ -89,7 +89,8 @@ impl Layout {
         if self.is_empty() {
             return Ok((start, start));
         }
-        let (mut low, mut high) = (start, start + i128::from(itemsize));
+        let mut low = start;
+        let mut high = start + i128::from(itemsize);
         for (&count, &stride) in self.shape.iter().zip(&self.strides) {
             let reach = i128::from(stride) * i128::from(count - 1);
             let end = if reach < 0 { &mut low } else { &mut high };
@@ -251,7 +252,8 @@ impl Layout {
         let Self { shape, strides, .. } = other;
         let mut new = (0..shape.len()).rev().filter(|&dim| shape[dim] != 1);
         while let (Some((mut olds, step)), Some(dim)) = (old.next(), new.next()) {
-            let (mut news, mut next) = (shape[dim], step.checked_mul(shape[dim] as i64)?);
+            let mut news = shape[dim];
+            let mut next = step.checked_mul(shape[dim] as i64)?;
             strides[dim] = step;
             while olds != news {
                 if olds < news {
@@ -352,7 +354,8 @@ fn slice_bounds(
     if step == 0 {
         return Err(Error::argument("step", "a slice's step cannot be zero"));
     }
-    let (step, len) = (i128::from(step), i128::from(count));
+    let step = i128::from(step);
+    let len = i128::from(count);
     let (low, high) = if step > 0 { (0, len) } else { (-1, len - 1) };
     let clamp = |at: Option<i64>, default: i128| match at {
         None => default,
@@ -360,7 +363,8 @@ fn slice_bounds(
         Some(at) => i128::from(at).clamp(low, high),
     };
     let (first, last) = if step > 0 { (low, high) } else { (high, low) };
-    let (start, stop) = (clamp(start, first), clamp(stop, last));
+    let start = clamp(start, first);
+    let stop = clamp(stop, last);
     let distance = (stop - start) * step.signum();
     let taken = if distance > 0 { (distance + step.abs() - 1) / step.abs() } else { 0 };
     Ok((start.max(0) as u64, taken as u64))

@@ -172,7 +172,8 @@ impl Ending {
 
     /// Notes what the receiver should learn in the end.
     fn note(&mut self) {
-        let (is_there, receiver) = (self.has_living_sender(), self.actors[0].at);
+        let is_there = self.has_living_sender();
+        let receiver = self.actors[0].at;
         let has_joined = !matches!(receiver, At::Join | At::Sum(..));
         self.since_begun |= is_there && receiver != At::Join;
         self.since_joined |= is_there && has_joined;

@@ -17,7 +17,8 @@ fn now_ns() -> u64 {
 #[test]
 fn a_message_arrives_with_its_number_time_and_metadata() {
     scenario("basics::a_message_arrives_with_its_number_time_and_metadata", || {
-        let (sender, receiver) = (create(&ChannelOptions::new()), open());
+        let sender = create(&ChannelOptions::new());
+        let receiver = open();
         let before = now_ns();
         for value in 0..20 {
             assert_eq!(send(&sender, value), value as u64);
@@ -34,7 +35,8 @@ fn a_message_arrives_with_its_number_time_and_metadata() {
 #[test]
 fn metadata_of_every_length_arrives() {
     scenario("basics::metadata_of_every_length_arrives", || {
-        let (sender, receiver) = (create(&ChannelOptions::new()), open());
+        let sender = create(&ChannelOptions::new());
+        let receiver = open();
         let meta: Vec<u8> = (1..=64).collect();
         for length in (0..=64).rev() {
             let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!() };
@@ -47,7 +49,8 @@ fn metadata_of_every_length_arrives() {
 #[test]
 fn a_loan_that_is_dropped_is_given_back_and_nobody_receives_it() {
     scenario("basics::a_loan_that_is_dropped_is_given_back_and_nobody_receives_it", || {
-        let (sender, receiver) = (create(&ChannelOptions::new().slots(1)), open());
+        let sender = create(&ChannelOptions::new().slots(1));
+        let receiver = open();
         for value in 0..10 {
             assert!(can_loan(&sender));
             assert!(is_nothing_there(&receiver));
@@ -60,7 +63,8 @@ fn a_loan_that_is_dropped_is_given_back_and_nobody_receives_it() {
 #[test]
 fn a_view_keeps_its_slot_and_so_do_its_arrays() {
     scenario("basics::a_view_keeps_its_slot_and_so_do_its_arrays", || {
-        let (sender, receiver) = (create(&ChannelOptions::new().slots(1)), open());
+        let sender = create(&ChannelOptions::new().slots(1));
+        let receiver = open();
         send(&sender, 7);
         let delivery = message(&receiver);
         assert!(!can_loan(&sender));
@@ -85,7 +89,8 @@ fn a_view_keeps_its_slot_and_so_do_its_arrays() {
 #[test]
 fn arrays_of_a_slot_stay_inside_it() {
     scenario("basics::arrays_of_a_slot_stay_inside_it", || {
-        let (sender, receiver) = (create(&ChannelOptions::new().slots(3)), open());
+        let sender = create(&ChannelOptions::new().slots(3));
+        let receiver = open();
         (0..3).for_each(|value| _ = send(&sender, value));
         let deliveries = [(); 3].map(|()| message(&receiver));
         for delivery in &deliveries {
@@ -164,7 +169,9 @@ fn the_stream_ends_after_what_is_in_the_queue() {
 #[test]
 fn one_that_only_receives_does_not_keep_the_stream_open() {
     scenario("basics::one_that_only_receives_does_not_keep_the_stream_open", || {
-        let (one, another, sender) = (create(&ChannelOptions::new()), open(), open());
+        let one = create(&ChannelOptions::new());
+        let another = open();
+        let sender = open();
         assert!(is_nothing_there(&one) && is_nothing_there(&another));
         send(&sender, 1);
         drop(sender);
@@ -176,7 +183,8 @@ fn one_that_only_receives_does_not_keep_the_stream_open() {
 #[test]
 fn a_closed_channel_refuses_and_its_views_stay() {
     scenario("basics::a_closed_channel_refuses_and_its_views_stay", || {
-        let (sender, receiver) = (create(&ChannelOptions::new().slots(2)), open());
+        let sender = create(&ChannelOptions::new().slots(2));
+        let receiver = open();
         send(&sender, 3);
         let delivery = message(&receiver);
         let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!() };

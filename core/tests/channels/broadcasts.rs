@@ -22,7 +22,8 @@ fn peer() {
     serve(|line| match line {
         "join" => "joined".to_owned(),
         "receive" => {
-            let (mut next, mut missed) = (None, 0);
+            let mut next = None;
+            let mut missed = 0;
             let died = loop {
                 match channel.receive(None).unwrap() {
                     Delivered::Message(delivery) => {
@@ -64,7 +65,8 @@ fn every_receiver_sees_every_message_in_order() {
 fn a_receiver_that_is_slow_misses_and_is_told_how_many() {
     scenario("broadcasts::a_receiver_that_is_slow_misses_and_is_told_how_many", || {
         let sender = create(&options().slots(4).when_full(WhenFull::DropOldest));
-        let (slow, quick) = (open(), open());
+        let slow = open();
+        let quick = open();
         let mut missed = 0;
         for value in 0..100 {
             send(&sender, value);
@@ -113,7 +115,8 @@ fn a_slow_receiver_in_another_process_is_told_of_each_message_that_it_missed() {
 fn the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not() {
     scenario("broadcasts::the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not", || {
         let sender = create(&options().slots(2));
-        let (slow, quick) = (open(), open());
+        let slow = open();
+        let quick = open();
         send(&sender, 0);
         send(&sender, 1);
         assert_eq!((receive(&quick), receive(&quick)), (0, 1));
@@ -135,7 +138,8 @@ fn the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not() {
 fn one_joins_with_its_open_or_with_its_first_receive() {
     scenario("broadcasts::one_joins_with_its_open_or_with_its_first_receive", || {
         let sender = create(&options());
-        let (joined, not_yet) = (open(), Channel::open("numbers", false).unwrap());
+        let joined = open();
+        let not_yet = Channel::open("numbers", false).unwrap();
         send(&sender, 0);
         assert!(is_nothing_there(&not_yet) && is_nothing_there(&sender));
         send(&sender, 1);

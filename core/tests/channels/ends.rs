@@ -83,7 +83,8 @@ fn what_an_end_sends_to_itself_ends_nothing() {
 #[test]
 fn messages_of_earlier_senders_are_a_stream_that_ends() {
     scenario("ends::messages_of_earlier_senders_are_a_stream_that_ends", || {
-        let (first, keeps) = (create(&ChannelOptions::new()), open());
+        let first = create(&ChannelOptions::new());
+        let keeps = open();
         assert!(is_nothing_there(&keeps));
         send(&first, 1);
         send(&first, 2);
@@ -120,7 +121,8 @@ fn one_that_is_killed_before_it_decides_has_ended_the_stream() {
         assert!(is_nothing_there(&receiver));
         peer_that(&["join"]).kill();
         assert_eq!(receive_all(&receiver), (vec![], true));
-        let (late, sender) = (open(), open());
+        let late = open();
+        let sender = open();
         send(&sender, 3);
         assert_eq!(receive(&late), 3);
         drop(sender);

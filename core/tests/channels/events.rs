@@ -21,7 +21,8 @@ fn is_readable(fd: i32, milliseconds: i32) -> bool {
 fn the_fd_is_readable_while_there_are_messages() {
     scenario("events::the_fd_is_readable_while_there_are_messages", || {
         for mode in MODES {
-            let (sender, receiver) = (create(&ChannelOptions::new().mode(mode)), open());
+            let sender = create(&ChannelOptions::new().mode(mode));
+            let receiver = open();
             let fd = receiver.fd().unwrap();
             assert_eq!(receiver.fd().unwrap(), fd);
             assert!(!is_readable(fd, 0));
@@ -64,7 +65,8 @@ fn the_fd_is_readable_when_the_last_sender_died() {
 #[test]
 fn the_fds_of_others_keep_no_message_from_a_receiver() {
     scenario("events::the_fds_of_others_keep_no_message_from_a_receiver", || {
-        let (sender, receiver) = (create(&ChannelOptions::new()), open());
+        let sender = create(&ChannelOptions::new());
+        let receiver = open();
         let idle: Vec<_> = (0..3).map(|_| open()).collect();
         idle.iter().for_each(|one| assert!(!is_readable(one.fd().unwrap(), 0)));
         std::thread::scope(|scope| {
@@ -77,7 +79,8 @@ fn the_fds_of_others_keep_no_message_from_a_receiver() {
 #[test]
 fn a_child_has_an_fd_of_its_own() {
     scenario("events::a_child_has_an_fd_of_its_own", || {
-        let (sender, receiver) = (create(&ChannelOptions::new()), open());
+        let sender = create(&ChannelOptions::new());
+        let receiver = open();
         let fd = receiver.fd().unwrap();
         let child = fork(|| {
             let own = receiver.fd().unwrap();

@@ -64,7 +64,9 @@ fn peer() {
                 Err(error) => format!("{:?}", error.kind()),
             },
             "receive all" => {
-                let (mut last, mut missed, mut count) = (-1, 0, 0);
+                let mut last = -1;
+                let mut missed = 0;
+                let mut count = 0;
                 loop {
                     match channel.receive(None).unwrap() {
                         Delivered::Message(delivery) => {
@@ -126,7 +128,8 @@ fn a_follower_that_is_slow_or_stopped_delays_nobody_and_is_told_what_it_missed()
         "followers::a_follower_that_is_slow_or_stopped_delays_nobody_and_is_told_what_it_missed";
     as_root(test, || {
         let channel = Channel::create("numbers", int32(), &[2], &broadcast(2)).unwrap();
-        let (member, mut follower) = (open(), follower());
+        let member = open();
+        let mut follower = follower();
         for value in 0..100 {
             send(&channel, value);
             assert_eq!(receive(&member), value);

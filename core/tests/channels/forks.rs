@@ -13,10 +13,11 @@ use crate::{
 #[test]
 fn a_child_sends_and_receives_with_an_end_of_its_own() {
     scenario("forks::a_child_sends_and_receives_with_an_end_of_its_own", || {
-        let (requests, answers) = (create(&ChannelOptions::new()), {
+        let requests = create(&ChannelOptions::new());
+        let answers = {
             let options = ChannelOptions::new();
             shmarray::Channel::create("answers", crate::int32(), &[2], &options).unwrap()
-        });
+        };
         let child = fork(|| {
             for _ in 0..100 {
                 send(&answers, 2 * receive(&requests));
@@ -87,7 +88,8 @@ fn a_child_that_ends_leaves_its_parent_all_that_it_has() {
 fn a_child_of_a_broadcasts_receiver_joins_anew() {
     scenario("forks::a_child_of_a_broadcasts_receiver_joins_anew", || {
         let channel = create(&ChannelOptions::new().slots(4).mode(ChannelMode::Broadcast));
-        let (receiver, go) = (open(), open());
+        let receiver = open();
+        let go = open();
         send(&channel, 1);
         let child = fork(|| {
             assert!(is_nothing_there(&receiver), "it has joined after the message");

@@ -17,7 +17,8 @@ fn a_message_in_a_golden_file_is_received_and_the_channel_goes_on() {
     scenario("golden::a_message_in_a_golden_file_is_received_and_the_channel_goes_on", || {
         let golden =
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/conformance/golden/channels/queue");
-        let (segment, name) = (format!("shmarray-{ID}"), format!("shmarray-name-{NAME}"));
+        let segment = format!("shmarray-{ID}");
+        let name = format!("shmarray-name-{NAME}");
         fs::copy(golden, directory().join(&segment)).unwrap();
         fs::hard_link(directory().join(segment), directory().join(name)).unwrap();
 

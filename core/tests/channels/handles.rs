@@ -85,7 +85,8 @@ fn a_message_holds_its_array_until_it_is_received() {
 #[test]
 fn a_view_and_private_memory_are_sent_too() {
     scenario("handles::a_view_and_private_memory_are_sent_too", || {
-        let (channel, receiver) = (create(&ChannelOptions::new()), open());
+        let channel = create(&ChannelOptions::new());
+        let receiver = open();
         let whole = array(8);
         let view = whole.slice(0, Some(2), None, 1).unwrap();
         posted(channel.send_array(&view, b"view", None).unwrap());
@@ -138,7 +139,8 @@ fn an_array_of_a_killed_sender_arrives_and_is_given_back_then() {
 #[test]
 fn an_array_of_a_slot_is_copied() {
     scenario("handles::an_array_of_a_slot_is_copied", || {
-        let (handles, receiver) = (create(&ChannelOptions::new()), open());
+        let handles = create(&ChannelOptions::new());
+        let receiver = open();
         let slots = Channel::create("slots", int32(), &[2], &ChannelOptions::new()).unwrap();
         let Loaned::Loan(loan) = slots.loan(None).unwrap() else { panic!() };
         loan.array().set(&[1], 4).unwrap();

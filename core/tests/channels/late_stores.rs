@@ -33,7 +33,8 @@ fn sent() -> u64 {
 #[test]
 fn a_queue_goes_on() {
     scenario("late_stores::a_queue_goes_on", || {
-        let (channel, receiver) = (create(&ChannelOptions::new().slots(4)), open());
+        let channel = create(&ChannelOptions::new().slots(4));
+        let receiver = open();
         for value in 0..SENT {
             send(&channel, value);
             assert_eq!(receive(&receiver), value);
@@ -59,7 +60,8 @@ fn a_broadcast_goes_on_and_one_that_joins_misses_nothing() {
     scenario("late_stores::a_broadcast_goes_on_and_one_that_joins_misses_nothing", || {
         for when_full in [WhenFull::Block, WhenFull::DropOldest] {
             let options = ChannelOptions::new().mode(ChannelMode::Broadcast).when_full(when_full);
-            let (channel, receiver) = (create(&options.slots(4)), open());
+            let channel = create(&options.slots(4));
+            let receiver = open();
             for value in 0..SENT {
                 send(&channel, value);
                 assert_eq!(receive(&receiver), value);

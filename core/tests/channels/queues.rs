@@ -18,7 +18,8 @@ fn peer() {
     serve(|line| match line.split_once(' ').unwrap() {
         ("send", of) => {
             let (first, count) = of.split_once(' ').unwrap();
-            let (first, count): (i32, i32) = (first.parse().unwrap(), count.parse().unwrap());
+            let first: i32 = first.parse().unwrap();
+            let count: i32 = count.parse().unwrap();
             (0..count).for_each(|value| _ = send(&channel, first + value));
             channel.close();
             "sent".to_owned()
@@ -93,7 +94,8 @@ fn a_queue_that_drops_the_oldest_keeps_the_newest_and_counts_the_rest() {
     let test = "queues::a_queue_that_drops_the_oldest_keeps_the_newest_and_counts_the_rest";
     scenario(test, || {
         let options = ChannelOptions::new().slots(3).when_full(WhenFull::DropOldest);
-        let (sender, receiver) = (create(&options), open());
+        let sender = create(&options);
+        let receiver = open();
         (0..10).for_each(|value| _ = send(&sender, value));
         let first = message(&receiver);
         assert_eq!((number(&first), first.missed(), first.sequence()), (7, 7, 7));
@@ -111,7 +113,8 @@ fn a_queue_that_drops_the_oldest_keeps_the_newest_and_counts_the_rest() {
 #[test]
 fn a_sender_and_a_receiver_of_one_slot_take_turns() {
     scenario("queues::a_sender_and_a_receiver_of_one_slot_take_turns", || {
-        let (sender, receiver) = (create(&ChannelOptions::new().slots(1)), open());
+        let sender = create(&ChannelOptions::new().slots(1));
+        let receiver = open();
         std::thread::scope(|scope| {
             scope.spawn(|| (0..200).for_each(|value| _ = send(&sender, value)));
             (0..200).for_each(|value| assert_eq!(receive(&receiver), value));

@@ -209,7 +209,10 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
     scenario("refusals::fields_that_no_channel_has_and_layouts_of_other_versions", || {
         let channel = create(&ChannelOptions::new());
         assert_eq!(open_anew(), "opened");
-        let (major, offset, stride, own) = (8, 272, 864, 4096);
+        let major = 8;
+        let offset = 272;
+        let stride = 864;
+        let own = 4096;
         for (at, value, word) in [
             (own, 3u32, "mode"),
             (own, 0, "mode"),
@@ -275,7 +278,8 @@ fn a_header_full_of_other_bytes_kills_nobody() {
 #[test]
 fn a_receiver_gets_what_it_is_sent_and_may_write_it() {
     scenario("refusals::a_receiver_gets_what_it_is_sent_and_may_write_it", || {
-        let (channel, receiver) = (create(&ChannelOptions::new()), open());
+        let channel = create(&ChannelOptions::new());
+        let receiver = open();
         send(&channel, 1);
         let delivery = message(&receiver);
         assert!(!delivery.array().is_readonly());
@@ -285,7 +289,8 @@ fn a_receiver_gets_what_it_is_sent_and_may_write_it() {
 #[test]
 fn a_word_of_the_ring_that_names_no_slot_leads_nowhere() {
     scenario("refusals::a_word_of_the_ring_that_names_no_slot_leads_nowhere", || {
-        let (channel, _other) = (create(&ChannelOptions::new().slots(2)), open());
+        let channel = create(&ChannelOptions::new().slots(2));
+        let _other = open();
         (5..7).for_each(|value| _ = send(&channel, value));
         let file = fs::read(segment_file()).unwrap();
         // With two words in the ring, the second message has the number 3. It lies in slot 1.
@@ -308,7 +313,8 @@ fn words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody() {
     scenario("refusals::words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody", || {
         let options = ChannelOptions::new().slots(2).when_full(WhenFull::DropOldest);
         for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
-            let (channel, receiver) = (create(&options.clone().mode(mode)), open());
+            let channel = create(&options.clone().mode(mode));
+            let receiver = open();
             (5..7).for_each(|value| _ = send(&channel, value));
             let file = fs::read(segment_file()).unwrap();
             let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());

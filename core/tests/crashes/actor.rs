@@ -91,7 +91,8 @@ impl Actor {
     pub(crate) fn into_child(mut self) -> Outcome<(Self, Vec<Process>)> {
         self.run_to_end()?;
         let tracee = self.tracee.take_child().ok_or("it forked no child")?;
-        let (pid, line) = (tracee.pid, self.child.take().ok_or("a second child")?);
+        let pid = tracee.pid;
+        let line = self.child.take().ok_or("a second child")?;
         Ok((Self::new(Process { pid, line }, None, tracee), self.survivors(true)))
     }
 

@@ -147,7 +147,8 @@ pub(crate) fn fail_at_steps(
 
 fn plan(operation: &'static Operation) -> Outcome<FaultPlan> {
     let (_stage, mut victim, _others) = set_up(operation)?;
-    let (mut steps, mut faults) = (0, Vec::new());
+    let mut steps = 0;
+    let mut faults = Vec::new();
     while let Some(step) = victim.step(None)? {
         steps += 1;
         let Some(call) = victim.tracee.call_inside().filter(|_| matches!(step, Step::Enter(_)))

@@ -163,7 +163,8 @@ fn live_in_handler() -> ! {
         unsafe { libc::_exit(0) };
     }
     let status = wait(child);
-    let (program, nothing) = (c"/bin/true".as_ptr(), std::ptr::null::<libc::c_char>());
+    let program = c"/bin/true".as_ptr();
+    let nothing = std::ptr::null::<libc::c_char>();
     // SAFETY: the arguments are valid for the call: they are C strings that outlive it, and the
     // null that ends the list.
     unsafe { libc::execl(program, program, nothing) };

@@ -126,7 +126,8 @@ impl Scene {
         let lives = both.actor.tracee.is_there;
         let survivors = both.actor.survivors(lives);
         drop(both.threads);
-        let (may_go, may_last) = (self.operation.may_go, self.operation.may_last);
+        let may_go = self.operation.may_go;
+        let may_last = self.operation.may_last;
         let survived = stage.survives(survivors, may_go, may_last, self.operation.then);
         survived.inspect_err(|_| process::end_group(pid))?;
         Ok(ran)
@@ -281,7 +282,8 @@ impl Both {
     /// Waits until the thread has reported that it is done, or waits itself. Returns whether it
     /// waits for the library.
     fn uses_or_waits(&self, thread: usize) -> Outcome<bool> {
-        let (mut before, until) = (Vec::new(), Instant::now() + patience());
+        let mut before = Vec::new();
+        let until = Instant::now() + patience();
         while !self.has_word(thread, GLANCE) {
             let now = threads_of([self.actor.process.pid]);
             if nobody_moves(&now, &before) {
@@ -303,8 +305,10 @@ impl Both {
         may_wait: Option<usize>,
         mut is_there: impl FnMut(&Self, Duration) -> bool,
     ) -> Outcome<bool> {
-        let (pid, until) = (self.actor.process.pid, Instant::now() + patience());
-        let (mut before, mut has_waited) = (Vec::new(), false);
+        let pid = self.actor.process.pid;
+        let until = Instant::now() + patience();
+        let mut before = Vec::new();
+        let mut has_waited = false;
         while !is_there(self, if may_wait.is_some() { GLANCE } else { LOOK }) {
             let now = threads_of(if may_wait.is_some() { vec![pid] } else { all_of_family() });
             let hangs = nobody_moves(&now, &before);

@@ -176,7 +176,8 @@ pub(crate) fn every_step_beside_another(
         Ok(alone) => alone,
         Err(what) => return counts.failed(&name, &format!("the second before the first: {what}")),
     };
-    let (mut steps, mut runs) = (0, 0);
+    let mut steps = 0;
+    let mut runs = 0;
     for stand in spread(&stands(&alone), most) {
         let case = Case { first, beside: Some((second, stand)) };
         let at = alone

@@ -79,8 +79,8 @@ pub(crate) fn new(bytes: u64, options: &Options) -> shmarray::Result<Array> {
 }
 
 fn old(bytes: u64, options: &Options) -> Array {
-    let (dtype, layout) =
-        (DType::parse("|u1").unwrap(), Layout::contiguous(&[bytes], 1, Order::C).unwrap());
+    let dtype = DType::parse("|u1").unwrap();
+    let layout = Layout::contiguous(&[bytes], 1, Order::C).unwrap();
     let pattern = expected(bytes);
     // SAFETY: every element can be read, because the private memory has as many bytes as the layout
     // describes.
@@ -89,7 +89,8 @@ fn old(bytes: u64, options: &Options) -> Array {
 
 /// Checks that every element is what was written first.
 pub(crate) fn check(array: &Array) {
-    let (found, expected) = (array.to_bytes().unwrap(), expected(array.shape()[0]));
+    let found = array.to_bytes().unwrap();
+    let expected = expected(array.shape()[0]);
     assert!(found == expected, "the data of {} is not what it was", array.descriptor().segment);
 }
 
@@ -396,7 +397,8 @@ impl Seen<'_> {
     /// Receives the messages in the pipe, which hold what is in them, and the files of their
     /// bodies, which are taken out of the list.
     fn receive_all(&self, files: &mut Vec<String>) -> Vec<Array> {
-        let (end, mut arrays) = (self.stage.end(true), Vec::new());
+        let end = self.stage.end(true);
+        let mut arrays = Vec::new();
         let contents: HashMap<_, _> =
             files.iter().map(|file| (file.clone(), self.contents(file))).collect();
         while let Received::Message(message) = end.receive(Some(Duration::ZERO)).unwrap() {

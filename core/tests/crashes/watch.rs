@@ -18,7 +18,9 @@ pub(crate) struct Watched {
 
 /// Runs to the end of the traced part. `Err` when a header is written to unannounced.
 pub(crate) fn watch(tracee: &mut Tracee) -> Outcome<Watched> {
-    let (mut watched, mut announced, mut stores_before) = (Watched::default(), 0..0, 0);
+    let mut watched = Watched::default();
+    let mut announced = 0..0;
+    let mut stores_before = 0;
     protect(tracee)?;
     loop {
         let stop = tracee.next();
@@ -116,7 +118,9 @@ fn segments(tracee: &Tracee) -> Vec<Mapped> {
         let [range, access, offset, _, _, file, ..] = fields[..] else { return None };
         let (start, end) = range.split_once('-')?;
         let number = |hexadecimal| u64::from_str_radix(hexadecimal, 16).ok();
-        let (start, end, offset) = (number(start)?, number(end)?, number(offset)?);
+        let start = number(start)?;
+        let end = number(end)?;
+        let offset = number(offset)?;
         // A process's life is mapped from there, too, but without access.
         let is_ours = file.starts_with(&directory) && access.starts_with('r');
         let is_writable = access.starts_with("rw");

@@ -81,7 +81,8 @@ fn segments_accounts_for_what_an_idle_pool_keeps() {
     watched("idle_pools::segments_accounts_for_what_an_idle_pool_keeps", POOL, || {
         let mut idler = Peer::start("idle_pools::idler");
         idler.ask(&(8 * MIB).to_string());
-        let (kept, listed) = (used(), listed());
+        let kept = used();
+        let listed = listed();
         assert!(kept >= 8 * MIB, "it keeps {kept} bytes only");
         assert!(listed >= 8 * MIB, "{listed} bytes are listed and {kept} are there");
         idler.end();
@@ -93,7 +94,8 @@ fn segments_accounts_for_what_a_dead_process_left() {
     watched("idle_pools::segments_accounts_for_what_a_dead_process_left", POOL, || {
         drop(bytes(10));
         worker_comes_and_goes(|| drop(bytes(8 * MIB)), End::Abrupt);
-        let (left, listed) = (used(), listed());
+        let left = used();
+        let listed = listed();
         assert!(listed >= left.min(8 * MIB), "{listed} bytes are listed and {left} are there");
         shmarray::sweep().unwrap();
     });

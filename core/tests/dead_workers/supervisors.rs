@@ -74,7 +74,8 @@ fn one_workers_bytes(work: impl FnOnce()) -> u64 {
 fn the_dead_leave_at_most_what_one_held(work: impl Fn(), end: End, use_it: impl Fn()) {
     wait_for("the supervisor's first use");
     use_it();
-    let (own, of_one) = (used(), one_workers_bytes(&work));
+    let own = used();
+    let of_one = one_workers_bytes(&work);
     for round in 0..WORKERS {
         wait_for(format!("worker {round}, and what its supervisor does then"));
         worker_comes_and_goes(&work, end);
@@ -194,7 +195,8 @@ fn a_receive_takes_the_memory_of_the_dead_workers_back() {
 fn a_worker_takes_the_memory_of_those_before_it_back() {
     watched("supervisors::a_worker_takes_the_memory_of_those_before_it_back", POOL, || {
         drop(bytes(10));
-        let (own, of_one) = (used(), one_workers_bytes(work));
+        let own = used();
+        let of_one = one_workers_bytes(work);
         for round in 0..WORKERS {
             wait_for(format!("worker {round}"));
             worker_comes_and_goes(work, End::Abrupt);
@@ -220,7 +222,8 @@ fn beside_living_workers_the_dead_leave_at_most_what_one_held() {
         || {
             wait_for("the supervisor's first use");
             use_of_the_pool();
-            let (own, of_one) = (used(), one_workers_bytes(work));
+            let own = used();
+            let of_one = one_workers_bytes(work);
             let worked = Gate::new();
             let start = || {
                 let worker = fork(|| {
@@ -237,7 +240,8 @@ fn beside_living_workers_the_dead_leave_at_most_what_one_held() {
                 living.pop_front().unwrap().kill();
                 living.push_back(start());
                 use_of_the_pool();
-                let (there, most) = (used(), own + (LIVING as u64 + 1) * of_one + SLACK);
+                let there = used();
+                let most = own + (LIVING as u64 + 1) * of_one + SLACK;
                 assert!(
                     there <= most,
                     "{there} bytes are there after worker {round}, more than {most}"
@@ -257,7 +261,8 @@ fn the_end_of_a_supervisor_takes_the_memory_of_its_dead_workers_back() {
         POOL,
         || {
             drop(bytes(10));
-            let (own, of_one) = (used(), one_workers_bytes(work));
+            let own = used();
+            let of_one = one_workers_bytes(work);
             let supervisor = || {
                 drop(bytes(10));
                 (0..5).for_each(|_| worker_comes_and_goes(work, End::Abrupt));

@@ -91,7 +91,8 @@ fn is_held(handle: &str, survivor: &mut Peer) {
 }
 
 fn a_crowd_lives_and_dies(rows: u64) {
-    let (array, gates) = (crowds_array(rows), [(); 4].map(|()| Gate::new()));
+    let array = crowds_array(rows);
+    let gates = [(); 4].map(|()| Gate::new());
     let [came, work, survived, end] = &gates;
     let handle = array.handle();
     let forked =
@@ -104,7 +105,8 @@ fn a_crowd_lives_and_dies(rows: u64) {
     came.wait(RELATED as usize);
     peers.iter_mut().for_each(|peer| assert_eq!(peer.hear(), "came"));
 
-    let (forked, mut peers) = (decimated(forked, Forked::kill), decimated(peers, Peer::kill));
+    let forked = decimated(forked, Forked::kill);
+    let mut peers = decimated(peers, Peer::kill);
     assert_eq!(forked.len() + peers.len(), CROWD as usize / 2);
     drop(array);
     is_held(&handle, &mut peers[0]);

@@ -25,7 +25,8 @@ fn within_limits(held: usize) {
 /// Returns the same order in every process: xorshift (Marsaglia), and the shuffle of Fisher and
 /// Yates.
 fn shuffled(count: usize) -> Vec<usize> {
-    let (mut order, mut state): (Vec<usize>, u64) = ((0..count).collect(), SEED);
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state: u64 = SEED;
     for index in (1..count).rev() {
         state ^= state << 13;
         state ^= state >> 7;
@@ -46,7 +47,8 @@ fn number_of(array: &Array) -> u64 {
 
 impl Hoard {
     fn make(&mut self, item_count: u64) {
-        let (array, number) = (bytes(item_count), self.0.len() as u64);
+        let array = bytes(item_count);
+        let number = self.0.len() as u64;
         for (at, byte) in number.to_le_bytes().into_iter().enumerate() {
             array.set(&[item_count - 8 + at as u64], byte).unwrap();
         }
@@ -99,7 +101,8 @@ fn hoarder() {
 }
 
 fn a_hundred_thousand(item_count: u64) {
-    let (mut hoard, mut peer) = (Hoard::default(), Peer::start("many_arrays::hoarder"));
+    let mut hoard = Hoard::default();
+    let mut peer = Peer::start("many_arrays::hoarder");
     while hoard.0.len() < MANY {
         (0..LINE).for_each(|_| hoard.make(item_count));
         within_limits(hoard.0.len());

@@ -59,7 +59,8 @@ fn dead_workers_of_a_supervisor_leave_no_more_than_a_sweep_interval_allows() {
     scenario(
         "many_workers::dead_workers_of_a_supervisor_leave_no_more_than_a_sweep_interval_allows",
         || {
-            let (handed, has_all) = (bytes(ALONE), Gate::new());
+            let handed = bytes(ALONE);
+            let has_all = Gate::new();
             let bytes_of_one = used_bytes();
             let most = supervise(&handed, || {
                 let worker = work(&handed, &has_all);
@@ -78,7 +79,8 @@ fn dead_workers_of_a_forkserver_leave_no_more_than_a_sweep_interval_allows() {
     scenario(
         "many_workers::dead_workers_of_a_forkserver_leave_no_more_than_a_sweep_interval_allows",
         || {
-            let (handed, gates) = (bytes(ALONE), [(); 3].map(|()| Gate::new()));
+            let handed = bytes(ALONE);
+            let gates = [(); 3].map(|()| Gate::new());
             let [next, has_all, is_dead] = &gates;
             let bytes_of_one = used_bytes();
             let forkserver = fork(|| {

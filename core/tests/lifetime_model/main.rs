@@ -47,7 +47,8 @@ impl Search {
     fn run(protocol: Protocol, crashes: bool) -> Report {
         let mut search = Self { protocol, crashes, seen: HashSet::new(), cut: 0 };
         let mut todo = vec![World::start()];
-        let (mut broken, mut left) = (None, None);
+        let mut broken = None;
+        let mut left = None;
         while let Some(world) = todo.pop() {
             broken = broken.or_else(|| world.broken());
             let next = search.successors(&world);

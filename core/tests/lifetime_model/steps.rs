@@ -23,7 +23,8 @@ pub(crate) enum Protocol {
 impl Protocol {
     /// Returns the world after one step of a process. `None` while the process must wait.
     pub(crate) fn step(self, world: &World, me: usize) -> Option<World> {
-        let (mut next, at) = (world.clone(), world.at[me]);
+        let mut next = world.clone();
+        let at = world.at[me];
         next.at[me] = match at {
             At::AddTicket | At::Send => Self::send(&mut next, at),
             At::Receive => self.receive(&mut next)?,

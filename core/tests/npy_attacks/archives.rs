@@ -353,7 +353,8 @@ fn with_zip64_end(count: u64, size: u64, offset: u64, locator: u64) -> Vec<u8> {
 fn an_end_of_64_bits_that_lies() {
     scenario("archives::an_end_of_64_bits_that_lies", || {
         let whole = archive(&[a_stored()]).len() as u64;
-        let (size, end) = (51, whole - 22);
+        let size = 51;
+        let end = whole - 22;
         let offset = end - size;
         assert_eq!(
             load_npz(Source::bytes(&with_zip64_end(1, size, offset, end))).unwrap().len(),

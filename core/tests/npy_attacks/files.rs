@@ -261,7 +261,8 @@ fn loads_beside_cuts(bytes: &[u8], load: impl Fn(Source<'_>) -> bool) {
         }
     });
     begun.wait();
-    let (mut loaded, mut refused) = (0, 0);
+    let mut loaded = 0;
+    let mut refused = 0;
     while loaded < 5 || refused < 5 {
         wait_for(format!("{loaded} were loaded and {refused} refused"));
         if load(Source::file(&path).unwrap()) { loaded += 1 } else { refused += 1 }

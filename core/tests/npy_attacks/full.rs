@@ -30,7 +30,8 @@ fn is_full<T>(loaded: Result<T, Error>, before: u64) {
 #[test]
 fn shared_memory_that_is_full() {
     watched_in_own_memory("full::shared_memory_that_is_full", MEMORY_BYTES, Pool::Off, || {
-        let (small, whole) = (npy_of_bytes(10), npy_of_bytes(TOO_MANY));
+        let small = npy_of_bytes(10);
+        let whole = npy_of_bytes(TOO_MANY);
         drop(load_npy(Source::bytes(&small)).unwrap()); // the registry is made at the first use
         let before = used_in_own_memory();
         is_full(load_npy(Source::bytes(&whole)), before);

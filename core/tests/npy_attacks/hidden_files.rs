@@ -81,8 +81,10 @@ fn a_strangers_leftovers_cost_no_save() {
     let name = "hidden_files::a_strangers_leftovers_cost_no_save";
     if is_root_or_skips(name) {
         watched(name, Pool::Off, || {
-            let (place, path) = (tempfile::tempdir().unwrap(), PathBuf::from("a.npy"));
-            let (path, sticky) = (place.path().join(path), 0o1777);
+            let place = tempfile::tempdir().unwrap();
+            let path = PathBuf::from("a.npy");
+            let path = place.path().join(path);
+            let sticky = 0o1777;
             for folder in [place.path(), &directory()] {
                 let mode = std::os::unix::fs::PermissionsExt::from_mode(sticky);
                 fs::set_permissions(folder, mode).unwrap();

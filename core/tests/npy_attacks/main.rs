@@ -81,7 +81,8 @@ fn refused_by<T>(bytes: &[u8], load: fn(Source<'_>) -> Result<T, Error>) -> Refu
     assert_eq!(by_path.file, path.display().to_string());
     assert_eq!(in_memory.file, "in memory");
     let no_file = |refusal| Refusal { file: String::new(), ..refusal };
-    let (by_path, in_memory) = (no_file(by_path), no_file(in_memory));
+    let by_path = no_file(by_path);
+    let in_memory = no_file(in_memory);
     assert_eq!(by_path, in_memory);
     assert!(shmarray::segments().unwrap().is_empty(), "arrays are left");
     in_memory

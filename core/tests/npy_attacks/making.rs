@@ -154,12 +154,14 @@ pub(crate) fn archive(members: &[Member]) -> Vec<u8> {
 
 /// Returns an archive whose end is another one.
 pub(crate) fn archive_with_end(members: &[Member], change: impl Fn(End) -> End) -> Vec<u8> {
-    let (mut bytes, mut directory) = (Vec::new(), Vec::new());
+    let mut bytes = Vec::new();
+    let mut directory = Vec::new();
     for member in members {
         directory.extend(member.listed.entry(bytes.len() as u32));
         bytes.extend(member.bytes());
     }
-    let (count, size) = (members.len() as u16, directory.len() as u32);
+    let count = members.len() as u16;
+    let size = directory.len() as u32;
     let end = change(End { count, size, offset: bytes.len() as u32 });
     [bytes, directory, end.bytes()].concat()
 }

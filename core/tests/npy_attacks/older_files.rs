@@ -78,7 +78,8 @@ fn a_file_that_is_a_mount_is_written() {
     if is_root_or_skips(name) {
         watched(name, Pool::Off, || {
             mount_own(4 << 20).unwrap();
-            let (host, (place, path)) = (directory().join("host.npy"), folder_with_a_file());
+            let host = directory().join("host.npy");
+            let (place, path) = folder_with_a_file();
             save(&host, &array_of(20)).unwrap();
             mount(host.to_str().unwrap(), &path, "", libc::MS_BIND, "").unwrap();
             saves_in_place(&path);
@@ -196,7 +197,8 @@ fn set_attribute(path: &Path, name: &str, value: &[u8]) {
 /// Returns an extended attribute, if the file has it.
 fn attribute(path: &Path, name: &str) -> Option<Vec<u8>> {
     let path = CString::new(path.as_os_str().as_bytes()).unwrap();
-    let (name, mut value) = (CString::new(name).unwrap(), vec![0u8; 1 << 16]);
+    let name = CString::new(name).unwrap();
+    let mut value = vec![0u8; 1 << 16];
     let start = value.as_mut_ptr().cast();
     // SAFETY: the pointers are valid for the call: two C strings, and room for as many bytes as the
     // length says, which outlive it.
@@ -240,7 +242,8 @@ fn attributes_and_access_control_lists_stay() {
         set_attribute(place.path(), DEFAULT_ACL, &acl(4321));
         save(&path, &array_of(80)).unwrap();
         assert_eq!(attribute(&path, ACL), Some(acl(1234)));
-        let (plain, new) = (place.path().join("plain"), place.path().join("new"));
+        let plain = place.path().join("plain");
+        let new = place.path().join("new");
         save(&new, &array_of(80)).unwrap();
         assert!(attribute(&new, ACL).is_some());
         let made_elsewhere = folder_with_a_file();

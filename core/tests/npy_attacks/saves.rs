@@ -268,7 +268,8 @@ fn an_array_that_changes_while_it_is_saved() {
         let layout = Layout::contiguous(&[memory.len() as u64], 1, Order::C).unwrap();
         let is_over = AtomicBool::new(false);
         let save_it = |is_deflated| {
-            let (start, dtype) = (memory.as_ptr().cast(), DType::parse("|u1").unwrap());
+            let start = memory.as_ptr().cast();
+            let dtype = DType::parse("|u1").unwrap();
             // SAFETY: the vector has the elements of the layout, and outlives them.
             let elements = unsafe { Elements::memory(start, dtype, layout.clone()) }.unwrap();
             save_npz(&path, &[("a.npy", Contents::Elements(elements))], npz_options(is_deflated))

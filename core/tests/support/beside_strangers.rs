@@ -156,7 +156,8 @@ pub(crate) fn be_stranger() {
     let mut kept = Vec::new();
     serve(|line| {
         let [what, mode, name] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("{line}") };
-        let (path, mode) = (directory().join(name), u32::from_str_radix(mode, 8).unwrap());
+        let path = directory().join(name);
+        let mode = u32::from_str_radix(mode, 8).unwrap();
         match what {
             "locked" => kept.push(locked_file(&path, mode)),
             "leased" => kept.push(leased_file(&path, mode)),

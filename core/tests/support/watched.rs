@@ -232,7 +232,8 @@ pub(crate) fn all_end(whose: &str, become_it: impl Fn(), deeds: &[Deed]) {
 /// failed.
 pub(crate) fn all_have_ended(whose: &str, running: Vec<(&str, Forked)>) {
     let until = Instant::now() + patience() / 2; // before the watchdog, which knows no names
-    let (mut failed, mut hang) = (Vec::new(), Vec::new());
+    let mut failed = Vec::new();
+    let mut hang = Vec::new();
     for (name, child) in running {
         if !ends_in_time(&child, until) {
             hang.push(name);
@@ -241,7 +242,8 @@ pub(crate) fn all_have_ended(whose: &str, running: Vec<(&str, Forked)>) {
             failed.push(name);
         }
     }
-    let (failed, hang) = (names(failed), names(hang));
+    let failed = names(failed);
+    let hang = names(hang);
     assert!(
         failed.is_empty() && hang.is_empty(),
         "{whose}: these hang: {hang}; these failed: {failed}"

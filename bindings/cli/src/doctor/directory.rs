@@ -215,7 +215,9 @@ pub(crate) fn trial(directory: &Directory) -> Finding {
 pub(crate) fn size(directory: &Directory, container: Container) -> Finding {
     const CHECK: &str = "size";
     let Room { total_bytes, used_bytes, free_bytes, free_files } = directory.room;
-    let (total, used, free) = (text(total_bytes), text(used_bytes), text(free_bytes));
+    let total = text(total_bytes);
+    let used = text(used_bytes);
+    let free = text(free_bytes);
     let found = format!("{total}, {used} used, {free} free");
     match total_bytes {
         _ if free_files == Some(0) => {

@@ -57,7 +57,8 @@ const UNITS: [&str; 6] = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
 /// Returns a size with its unit, such as 64 MiB or 1.5 GiB.
 pub(crate) fn size(bytes: u64) -> String {
-    let (mut value, mut unit) = (bytes as f64, 0);
+    let mut value = bytes as f64;
+    let mut unit = 0;
     // A number that would be printed as 1024 becomes 1 of the next unit.
     while value.round() >= 1024.0 && unit + 1 < UNITS.len() {
         (value, unit) = (value / 1024.0, unit + 1);

@@ -255,7 +255,8 @@ mod tests {
 
     #[test]
     fn memory_of_dead_processes_is_reported_as_left_over() {
-        let (array, left) = (part(SegmentKind::Array), unheld(SegmentKind::Remains));
+        let array = part(SegmentKind::Array);
+        let left = unheld(SegmentKind::Remains);
         says(&segments(&[]), Verdict::Ok, "none", "");
         says(
             &segments(std::slice::from_ref(&array)),
@@ -280,10 +281,8 @@ mod tests {
 
     #[test]
     fn pools_are_told_with_the_processes_that_keep_them() {
-        let (one, other) = (
-            part(SegmentKind::Pool),
-            Part { holders: vec!["8 python".to_owned()], ..part(SegmentKind::Pool) },
-        );
+        let one = part(SegmentKind::Pool);
+        let other = Part { holders: vec!["8 python".to_owned()], ..part(SegmentKind::Pool) };
         let found = "no arrays; pools keep 12 KiB: 7 ruby, 8 python; nothing left over";
         says(&segments(&[other, one.clone(), one]), Verdict::Ok, found, "");
     }
@@ -383,8 +382,8 @@ mod tests {
             "mode 0000: the library will make another",
             "chmod 600",
         );
-        let (linked, instead) =
-            (Registry { links: 2, ..ours.clone() }, Some("shmarray-registry-7-x".to_owned()));
+        let linked = Registry { links: 2, ..ours.clone() };
+        let instead = Some("shmarray-registry-7-x".to_owned());
         says(&registry(Some(&linked)), Verdict::Look, "2 names", "rm /dev");
         let squatted = Registry { owner: 8, instead, ..ours.clone() };
         says(

@@ -54,7 +54,8 @@ pub(crate) fn setting(files: &[(PathBuf, String)]) -> Option<(bool, PathBuf)> {
 }
 
 fn setting_in(text: &str) -> Option<bool> {
-    let (mut section, mut last) = ("", None);
+    let mut section = "";
+    let mut last = None;
     for line in text.lines().map(str::trim) {
         match line.split_once('=') {
             _ if line.starts_with('[') => section = line,

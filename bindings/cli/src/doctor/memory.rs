@@ -63,7 +63,8 @@ pub(crate) fn limit(memory: &Memory, directory: &Directory, container: Container
 }
 
 fn killed(whose: &str, bytes: u64, directory: &Directory) -> String {
-    let (limit, path) = (size(bytes), directory.path.display());
+    let limit = size(bytes);
+    let path = directory.path.display();
     format!("{whose} has {limit}, shared memory included: the kernel kills before {path} is full")
 }
 

@@ -24,9 +24,12 @@ pub(super) struct Facts {
 
 impl Facts {
     pub(super) fn of(view: &shmarray::Delivery) -> Self {
-        let (mut meta, meta_bytes) = ([0; shmarray::MAX_META_BYTES], view.meta().len());
+        let mut meta = [0; shmarray::MAX_META_BYTES];
+        let meta_bytes = view.meta().len();
         meta[..meta_bytes].copy_from_slice(view.meta());
-        let (sequence, time_ns, missed) = (view.sequence(), view.time_ns(), view.missed());
+        let sequence = view.sequence();
+        let time_ns = view.time_ns();
+        let missed = view.missed();
         Self { sequence, time_ns, meta, meta_bytes, missed }
     }
 

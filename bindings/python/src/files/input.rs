@@ -37,7 +37,8 @@ impl Input {
         if !buffer.is_c_contiguous() {
             return Err(value_error("the buffer is not contiguous: pass bytes(source)"));
         }
-        let (start, size) = (buffer.buf_ptr().cast_const().cast(), buffer.len_bytes());
+        let start = buffer.buf_ptr().cast_const().cast();
+        let size = buffer.len_bytes();
         Self::memory(start, size, offset, Some(buffer)).map(Some)
     }
 
@@ -91,7 +92,8 @@ impl BufferMemory {
         flags: c_int,
     ) -> PyResult<()> {
         let buffer = &memory.get().0;
-        let (data, bytes) = (buffer.buf_ptr(), buffer.len_bytes() as isize);
+        let data = buffer.buf_ptr();
+        let bytes = buffer.len_bytes() as isize;
         let readonly = c_int::from(buffer.readonly());
         // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view: the object keeps it as
         // long as its export lives in `memory`, to which the view gets a reference.
@@ -134,7 +136,8 @@ impl FileMemory {
         flags: c_int,
     ) -> PyResult<()> {
         let map = &memory.get().0;
-        let (data, bytes) = (map.as_ptr().cast(), map.size_bytes() as isize);
+        let data = map.as_ptr().cast();
+        let bytes = map.size_bytes() as isize;
         // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view: the file is mapped while
         // `memory` lives, to which the view gets a reference.
         match unsafe { ffi::PyBuffer_FillInfo(view, memory.as_ptr(), data, bytes, 0, flags) } {

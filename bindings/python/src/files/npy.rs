@@ -65,7 +65,8 @@ pub(super) fn check_length(
         "Header info length ({bytes}) is larger than max_header_size, {most}: give a larger one, \
          or allow_pickle=True if the file is trusted"
     );
-    let (file, member) = (source.name(), member.map(str::to_owned));
+    let file = source.name();
+    let member = member.map(str::to_owned);
     Err(Error::InvalidFile { file, member, field: "header", reason })
 }
 
@@ -94,7 +95,8 @@ fn private<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let header = npy.header();
     let item = header.dtype().map_err(to_py)?;
-    let (dtype, itemsize) = (dtypes::to_numpy(py, item)?, item.itemsize());
+    let dtype = dtypes::to_numpy(py, item)?;
+    let itemsize = item.itemsize();
     if let Some(memory) = memory {
         let view = ndarray_over(&dtype, itemsize, &memory, &placed(header, offset as u64))?;
         make_readonly(&view)?;

@@ -198,7 +198,9 @@ impl Archive {
         let open = |member| self.within(member, most);
         // One thread: to open a member is less than the start of a thread.
         let opened = py.detach(|| self.npz.each(members, 1, open)).map_err(to_py)?;
-        let (mut loaded, mut copied, mut rooms) = (Vec::new(), Vec::new(), Vec::new());
+        let mut loaded = Vec::new();
+        let mut copied = Vec::new();
+        let mut rooms = Vec::new();
         for (at, member) in opened.into_iter().enumerate() {
             let found = match member.header() {
                 None => Some(self.bytes_of(py, &member)?),

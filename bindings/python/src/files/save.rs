@@ -88,7 +88,8 @@ fn contents_of<'a>(member: &'a Bound<'_, PyAny>) -> PyResult<Contents<'a>> {
 fn elements_of<'a>(array: &'a Bound<'_, PyAny>) -> PyResult<Elements<'a>> {
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(interned!(array.py(), "dtype"))?)?;
-    let (start, layout) = (memory.address() as *const u8, memory.layout().clone());
+    let start = memory.address() as *const u8;
+    let layout = memory.layout().clone();
     // SAFETY: every element of the layout must be readable during `'a`. By M1 of `memory` they are
     // while the ndarray lives, to which `array` keeps a reference during `'a`.
     unsafe { Elements::memory(start, dtype, layout) }.map_err(to_py)

@@ -20,14 +20,18 @@ pub(super) struct Gathered {
 /// `None` if elements overlap.
 pub(super) fn without_gaps(facts: &Facts<'_>) -> Option<Gathered> {
     let item = facts.itemsize() as usize;
-    let (shape, steps) = (facts.shape(), facts.strides());
+    let shape = facts.shape();
+    let steps = facts.strides();
     let mut axes: Vec<usize> = (0..shape.len()).filter(|axis| shape[*axis] > 1).collect();
     axes.sort_by_key(|axis| steps[*axis].unsigned_abs()); // from the innermost on
     let mut strides = vec![0; shape.len()];
-    let (mut within, mut size, mut offset) = (item, item, 0);
+    let mut within = item;
+    let mut size = item;
+    let mut offset = 0;
     let mut dims = Vec::with_capacity(axes.len());
     for axis in axes {
-        let (count, step) = (shape[axis] as usize, steps[axis]);
+        let count = shape[axis] as usize;
+        let step = steps[axis];
         if step.unsigned_abs() < within {
             return None;
         }
@@ -48,7 +52,8 @@ pub(super) fn without_gaps(facts: &Facts<'_>) -> Option<Gathered> {
 pub(super) fn in_c_order(facts: &Facts<'_>) -> Gathered {
     let item = facts.itemsize() as usize;
     let mut strides = vec![0; facts.shape().len()];
-    let (mut size, mut dims) = (item, Vec::with_capacity(strides.len()));
+    let mut size = item;
+    let mut dims = Vec::with_capacity(strides.len());
     for (axis, (count, step)) in facts.shape().iter().zip(facts.strides()).enumerate().rev() {
         strides[axis] = size as isize;
         size *= *count as usize;

@@ -88,7 +88,8 @@ impl Reducer {
     /// Works as `pickle.Pickler.reducer_override`.
     #[pyo3(signature = (object, /))]
     fn reduce<'py>(&mut self, object: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
-        let (py, kind) = (object.py(), object.get_type());
+        let py = object.py();
+        let kind = object.get_type();
         if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
             // Most streams have some. The pickler writes them by itself.
             return Ok(py.NotImplemented().into_bound(py));
@@ -116,7 +117,8 @@ impl Reducer {
     fn take<'py>(&mut self, buffer: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         let py = buffer.py();
         let memory = PyUntypedBuffer::get(buffer)?;
-        let (address, bytes) = (memory.buf_ptr() as usize, memory.len_bytes());
+        let address = memory.buf_ptr() as usize;
+        let bytes = memory.len_bytes();
         let is_small = bytes > 0
             && self.is_small(bytes as u64)
             && (memory.is_c_contiguous() || memory.is_fortran_contiguous());

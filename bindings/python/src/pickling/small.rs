@@ -22,7 +22,8 @@ pub(crate) fn small_payload<'py>(
     reducer: &Bound<'py, Reducer>,
     buffers: &Bound<'py, PyList>,
 ) -> PyResult<Option<(Bound<'py, PyTuple>, bool)>> {
-    let (mut stream, mut reducer) = (stream.borrow_mut(), reducer.borrow_mut());
+    let mut stream = stream.borrow_mut();
+    let mut reducer = reducer.borrow_mut();
     if !buffers.is_empty() || !stream.is_in_memory() {
         return Ok(None);
     }

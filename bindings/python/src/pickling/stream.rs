@@ -99,7 +99,8 @@ impl Stream {
     /// Moves the rest into the segments, and adds bytes. Other threads of Python run meanwhile.
     fn write_to_segments(&mut self, py: Python<'_>, bytes: &[u8], are_fixed: bool) -> PyResult<()> {
         let rest: Vec<&[u8]> = self.rest.iter().map(|piece| piece.as_bytes(py)).collect();
-        let (segments, behind) = (&mut self.segments, self.rest_bytes);
+        let segments = &mut self.segments;
+        let behind = self.rest_bytes;
         let mut write = || write_behind(segments, &rest, behind, bytes);
         let written =
             if are_fixed && bytes.len() as u64 >= LARGE_BYTES { py.detach(write) } else { write() };

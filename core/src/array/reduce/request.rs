@@ -167,7 +167,8 @@ impl<'a> ReductionRequest<'a> {
     /// Returns the layout of the numbers, and how many results each dimension steps over. The parts
     /// of complex elements are one more dimension, which is kept.
     fn numbers(&self, number_bytes: usize) -> (Layout, Vec<isize>) {
-        let (mut layout, parts) = (self.from.layout.clone(), self.parts());
+        let mut layout = self.from.layout.clone();
+        let parts = self.parts();
         let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
         let step = |&kept: &bool| if kept { kept_steps.next().unwrap_or(0) as isize } else { 0 };
         let mut steps: Vec<_> = self.kept.iter().map(step).collect();

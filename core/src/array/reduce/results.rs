@@ -55,7 +55,8 @@ pub(super) struct Results {
 impl Results {
     pub(super) fn new(dtype: DType, shape: &[u64]) -> Result<Self> {
         let array = Array::create(dtype, shape, &Options::new().uninitialized(true))?;
-        let (next, missing) = (array.as_ptr(), array.layout().len() as usize);
+        let next = array.as_ptr();
+        let missing = array.layout().len() as usize;
         Ok(Self { array, next, missing })
     }
 

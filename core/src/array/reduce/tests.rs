@@ -335,7 +335,8 @@ proptest! {
         greatest in 1..400u64,
         least in 0..9u64,
     ) {
-        let (code, itemsize) = (DType::ALL[row].code(), DType::ALL[row].itemsize());
+        let code = DType::ALL[row].code();
+        let itemsize = DType::ALL[row].itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
         let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let elements = offsets(&layout, &kept);

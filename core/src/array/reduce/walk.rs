@@ -89,7 +89,8 @@ impl ReductionWalk {
     ) -> Ended {
         let most = self.block_counts();
         let bytes = most.iter().product::<usize>() * self.itemsize;
-        let (mut buffer, mut space) = (vec![0u64; bytes.div_ceil(8)], Vec::new());
+        let mut buffer = vec![0u64; bytes.div_ceil(8)];
+        let mut space = Vec::new();
         self.whole.cut(0, &most, &mut |part| {
             if !go_on() {
                 return Err(Stop::Asked);

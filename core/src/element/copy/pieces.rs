@@ -85,7 +85,8 @@ impl<'a, W: Fn(u64, *const u8, usize) -> io::Result<()>> Pieces<'a, W> {
     /// As for [`Pieces::of`], and the plan is a piece.
     unsafe fn gather(&mut self, plan: &Plan) {
         self.buffer.reserve(self.room() * self.together.map_or(1, |dim| dim.count));
-        let (buffer, bytes) = (self.buffer.as_mut_ptr(), plan.bytes());
+        let buffer = self.buffer.as_mut_ptr();
+        let bytes = plan.bytes();
         let pieces = self.together.unwrap_or(Dim { count: 1, to: 0, from: 0 });
         let side_by_side = Dim { to: bytes as isize, ..pieces };
         let dims =

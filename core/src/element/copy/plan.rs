@@ -63,7 +63,8 @@ impl Plan {
     /// Plans a copy. The ends have one shape, and there are elements.
     pub(super) fn new(to: End<'_>, from: End<'_>, itemsize: usize) -> Self {
         let dims = dims_of(to, from);
-        let (to, from) = (to.first(), from.first());
+        let to = to.first();
+        let from = from.first();
         let mut plan = Self { to, from, dims, run_bytes: itemsize, any_order: true };
         plan.sort();
         plan.merge();

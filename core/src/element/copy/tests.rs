@@ -244,7 +244,8 @@ fn the_first_error_of_a_write_ends_it() {
 #[test]
 fn large_copies_are_counted_once() {
     let bytes: u64 = if cfg!(miri) { 1 << 10 } else { 40 << 20 };
-    let (source, mut target) = (bytes_of(bytes as usize), vec![0u8; bytes as usize]);
+    let source = bytes_of(bytes as usize);
+    let mut target = vec![0u8; bytes as usize];
     let layout = Layout::contiguous(&[bytes / 8], 8, Order::C).unwrap();
     let backwards = layout.slice(0, None, None, -1).unwrap();
     let before = copied_bytes();

@@ -156,7 +156,8 @@ impl<I: ItemCopy> CopyWalk<I> {
     unsafe fn tile(&self, tile: &mut Tile, [near, far]: [Dim; 2], to: *mut u8, from: *const u8) {
         let bytes = self.item.bytes() as isize;
         let tile = tile.0.as_mut_ptr().cast::<u8>();
-        let (across, along) = (bytes * far.count as isize, bytes);
+        let across = bytes * far.count as isize;
+        let along = bytes;
         // SAFETY: the caller promises that the elements of both dimensions can be read, and `touch`
         // only reads.
         unsafe { touch(near, far, from) };
@@ -192,7 +193,8 @@ impl<I: ItemCopy> CopyWalk<I> {
                 unsafe { self.item.four(to, from, far.from) };
             });
         });
-        let (rest, four) = (Dim { count: far.count % 4, ..far }, four.count as isize * 4);
+        let rest = Dim { count: far.count % 4, ..far };
+        let four = four.count as isize * 4;
         rest.each(
             to.wrapping_offset(four * far.to),
             from.wrapping_offset(four * far.from),
@@ -279,10 +281,8 @@ impl Dim {
         from: *const u8,
         visit: impl FnMut(*mut u8, *const u8),
     ) {
-        let (to, from) = (
-            to.wrapping_offset(self.to * first as isize),
-            from.wrapping_offset(self.from * first as isize),
-        );
+        let to = to.wrapping_offset(self.to * first as isize);
+        let from = from.wrapping_offset(self.from * first as isize);
         Self { count: self.count - first, ..self }.each(to, from, visit);
     }
 

@@ -89,7 +89,8 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
         threads: usize,
         progress: &Progress<'_>,
     ) -> Result<Array> {
-        let (dtype, options) = (self.header.dtype()?.clone(), options.clone().order(Order::C));
+        let dtype = self.header.dtype()?.clone();
+        let options = options.clone().order(Order::C);
         Array::create_by(dtype, &self.shape, &options, &|to| self.read_into(to, threads, progress))
     }
 
@@ -103,7 +104,9 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
             0 => (0..self.count).map(|_| Mutex::new(&mut [][..])).collect(),
             bytes => to.chunks_exact_mut(bytes as usize).map(Mutex::new).collect(),
         };
-        let (next, done, failed) = (AtomicUsize::new(0), AtomicUsize::new(0), OnceLock::new());
+        let next = AtomicUsize::new(0);
+        let done = AtomicUsize::new(0);
+        let failed = OnceLock::new();
         let work = |index: usize, thread: usize| {
             let Some(Ok(mut place)) = places.get(index).map(Mutex::lock) else { return Ok(()) };
             self.read_one(index, &mut place)?;
@@ -127,7 +130,8 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
 
     fn read_one(&self, index: usize, to: &mut [u8]) -> Result<()> {
         let npy = Npy::open((self.open)(index)?.numbered(index))?;
-        let (found, expected) = (npy.header(), &self.header);
+        let found = npy.header();
+        let expected = &self.header;
         let differs = |field, found: &dyn std::fmt::Debug, expected: &dyn std::fmt::Debug| {
             let reason = format!("{found:?}, and the first file of the batch has {expected:?}");
             Err(npy.source().place().invalid(None, Fault::new(field, reason)))
@@ -154,7 +158,8 @@ fn is_plain(header: &Header) -> bool {
 /// Reads elements that lie in Fortran's order, and puts them in C order.
 #[allow(unsafe_code)]
 fn transposed(npy: &Npy<'_>, to: &mut [u8]) -> Result<()> {
-    let (header, bytes) = (npy.header(), to.len() as u64);
+    let header = npy.header();
+    let bytes = to.len() as u64;
     let mut read = system::room_for("a file in Fortran's order", bytes)?;
     read.resize(to.len(), 0);
     npy.read_into(&mut read)?;

@@ -94,7 +94,8 @@ fn read_format(
                 Spelled::One(item) => return read_item(item, has_objects),
                 Spelled::Fields(items) => items,
             };
-            let (mut list, mut total) = (Vec::new(), 0);
+            let mut list = Vec::new();
+            let mut total = 0;
             for (number, item) in items.into_iter().enumerate() {
                 let (format, bytes) = read_item(item, has_objects)?;
                 list.push(vec![format!("f{number}").into(), format].into());
@@ -103,7 +104,8 @@ fn read_format(
             Ok((Value::Array(list), total))
         }
         Literal::List(fields) if !fields.is_empty() => {
-            let (mut list, mut total) = (Vec::with_capacity(fields.len()), 0);
+            let mut list = Vec::with_capacity(fields.len());
+            let mut total = 0;
             let mut names = FxHashSet::default();
             for field in fields {
                 check_names(field, &mut names)?;
@@ -141,7 +143,8 @@ fn read_field(
         _ => return Err(fault("a field has neither two nor three parts")),
     };
     let (format, itemsize) = read_format(format, has_objects)?;
-    let (mut list, mut bytes) = (vec![read_name(name)?, format], itemsize);
+    let mut list = vec![read_name(name)?, format];
+    let mut bytes = itemsize;
     if let Some(shape) = shape {
         let counts = read_shape(shape)?;
         bytes = sub_array_bytes(bytes, &counts)?;
@@ -310,8 +313,11 @@ pub(super) fn write_tuple(numbers: &[u64], to: &mut String) {
 /// them. `None` if they overlap or are out of order.
 fn in_order(fields: &Map<String, Value>, itemsize: u64) -> Option<Vec<Value>> {
     let part = |name: &str| fields.get(name)?.as_array();
-    let (names, formats, offsets) = (part("names")?, part("formats")?, part("offsets")?);
-    let (mut list, mut end) = (Vec::new(), 0);
+    let names = part("names")?;
+    let formats = part("formats")?;
+    let offsets = part("offsets")?;
+    let mut list = Vec::new();
+    let mut end = 0;
     for (index, (name, format)) in names.iter().zip(formats).enumerate() {
         let offset = offsets.get(index)?.as_u64()?;
         pad(&mut list, offset.checked_sub(end)?);

@@ -211,7 +211,8 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
             Err(error) => return Err(zip_error(source, None, error)),
         }
     }
-    let (listed, told) = (entries.len() as u64, archive.entries_hint());
+    let listed = entries.len() as u64;
+    let told = archive.entries_hint();
     if listed == told {
         Ok(entries)
     } else {
@@ -222,7 +223,8 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
 
 fn entry(record: &rawzip::ZipFileHeaderRecord<'_>) -> Entry {
     let path = record.file_path();
-    let (name, compressed) = (path.as_bytes(), record.compressed_size_hint());
+    let name = path.as_bytes();
+    let compressed = record.compressed_size_hint();
     let header_bytes = LOCAL_HEADER_BYTES + name.len() as u64;
     Entry {
         name: name_of(name),
@@ -267,8 +269,10 @@ fn check_local(entry: &Entry, local: &ZipLocalFileHeader<'_>) -> std::result::Re
         let reason = format!("its own header says {found}, and the directory {expected}");
         Err(Fault::new(field, reason))
     };
-    let (flags, name) = (local.flags(), name_of(local.file_path().as_bytes()));
-    let (method, size) = (local.compression_method(), local.uncompressed_size_hint());
+    let flags = local.flags();
+    let name = name_of(local.file_path().as_bytes());
+    let method = local.compression_method();
+    let size = local.uncompressed_size_hint();
     let compressed = local.compressed_size_hint();
     match () {
         () if name != entry.name => {

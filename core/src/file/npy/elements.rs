@@ -92,7 +92,8 @@ impl<'a> Elements<'a> {
 
     /// Returns the elements of a piece.
     fn layout_of(&self, piece: u64) -> Result<Layout> {
-        let (mut outer, cut) = (piece / self.pieces_of_a_row(), piece % self.pieces_of_a_row());
+        let mut outer = piece / self.pieces_of_a_row();
+        let cut = piece % self.pieces_of_a_row();
         let mut layout = self.layout.clone();
         for dim in (0..self.dim).rev() {
             let count = layout.shape[dim];
@@ -118,7 +119,8 @@ impl<'a> Elements<'a> {
         let layout = self.layout_of(piece)?;
         let dense = Layout::contiguous(&layout.shape, self.itemsize, Order::C)?;
         let bytes = size_bytes(&layout.shape, self.itemsize)?;
-        let (before, size) = (to.len(), bytes as usize);
+        let before = to.len();
+        let size = bytes as usize;
         system::reserve_for("a piece of an array", to, size)?;
         to.resize(before + size, 0);
         let room = End { start: to[before..].as_mut_ptr(), layout: &dense };
@@ -182,7 +184,8 @@ mod tests {
     fn one_by_one(memory: &[u8], layout: &Layout) -> Vec<u8> {
         let count = layout.len();
         let element = |at: u64| {
-            let (mut rest, mut place) = (at, layout.offset as i64);
+            let mut rest = at;
+            let mut place = layout.offset as i64;
             for (count, stride) in layout.shape.iter().zip(&layout.strides).rev() {
                 place += (rest % count) as i64 * stride;
                 rest /= count;

@@ -122,7 +122,8 @@ impl<'a> Reader<'a> {
     /// last comma.
     fn items(&mut self, end: u8, depth: usize) -> Result<(Vec<Literal<'a>>, bool), Fault> {
         self.at += 1;
-        let (mut items, mut has_comma) = (Vec::new(), false);
+        let mut items = Vec::new();
+        let mut has_comma = false;
         while !self.takes(end) {
             if !items.is_empty() && !has_comma {
                 return Err(self.fault("a comma or the closing bracket"));
@@ -135,7 +136,8 @@ impl<'a> Reader<'a> {
 
     fn dictionary(&mut self, depth: usize) -> Result<Literal<'a>, Fault> {
         self.at += 1;
-        let (mut fields, mut has_comma) = (Vec::with_capacity(3), true);
+        let mut fields = Vec::with_capacity(3);
+        let mut has_comma = true;
         while !self.takes(b'}') {
             if !has_comma {
                 return Err(self.fault("a comma or the closing brace"));
@@ -170,7 +172,8 @@ impl<'a> Reader<'a> {
     /// Reads text with escapes, from behind its quote on.
     fn escaped_text(&mut self, from: usize, quote: char) -> Result<String, Fault> {
         let text = self.text;
-        let (mut read, mut rest) = (String::new(), text[from..].chars());
+        let mut read = String::new();
+        let mut rest = text[from..].chars();
         loop {
             match rest.next() {
                 Some('\\') => read.push(escape(&mut rest).ok_or_else(|| self.fault("text"))?),

@@ -33,7 +33,8 @@ impl<'a> Npy<'a> {
     /// [`Error::InvalidFile`], [`Error::Os`].
     pub fn open(source: Source<'a>) -> Result<Self> {
         let header = read_header(&source)?;
-        let (offset, needed) = (header.data_offset(), header.data_bytes());
+        let offset = header.data_offset();
+        let needed = header.data_bytes();
         let found = source.size_bytes().saturating_sub(offset);
         if needed > found {
             let reason = format!("the elements take {needed} bytes, and the file has {found}");

@@ -161,7 +161,8 @@ impl<'a> Npz<'a> {
     fn check_limit(&self, members: &[usize]) -> Result<()> {
         let entries = members.iter().map(|index| &self.directory.entries[*index]);
         let usual = LEAST_LIMIT_BYTES.max(self.source().size_bytes().saturating_mul(LIMIT_RATIO));
-        let (mut limit, mut total) = (self.max_bytes.unwrap_or(usual), 0u64);
+        let mut limit = self.max_bytes.unwrap_or(usual);
+        let mut total = 0u64;
         for entry in entries.filter(|entry| entry.is_compressed()) {
             self.directory.check_readable(entry)?; // a size that is a lie asks for no larger limit
             total = total.saturating_add(entry.size);
@@ -213,7 +214,8 @@ impl<'n> Member<'n> {
             None => 0..entry.size,
         };
         if elements.end > entry.size {
-            let (needed, size) = (elements.end, entry.size);
+            let needed = elements.end;
+            let size = entry.size;
             let reason = format!("the array takes {needed} bytes, the member {size}");
             return Err(directory.invalid(entry, Fault::new("data", reason)));
         }
@@ -329,7 +331,8 @@ impl<'n> Member<'n> {
             return Ok(());
         }
         let mut stream = self.stream();
-        let (mut buffer, mut left) = (Vec::new(), self.size_bytes());
+        let mut buffer = Vec::new();
+        let mut left = self.size_bytes();
         while left > 0 {
             buffer.resize(left.min(VERIFIED_BYTES) as usize, 0);
             stream.read(&mut buffer)?;

@@ -25,7 +25,8 @@ pub(super) fn can_stand_for(new: &File, older: &Metadata, path: &Path) -> bool {
 /// older file. The room is reserved first: if there is none, the older contents stay. A kill, or an
 /// error of the disk, leaves a file that begins with zeros.
 pub(super) fn copy_over(older: &mut File, new: &mut File) -> io::Result<()> {
-    let (before, size) = (older.metadata()?.len(), new.metadata()?.len());
+    let before = older.metadata()?.len();
+    let size = new.metadata()?.len();
     if let Err(error) = reserve(older, before, size) {
         let _ = older.set_len(before); // gives back a part that was reserved
         return Err(error);

@@ -432,7 +432,8 @@ fn deflate(bytes: &[u8], is_last: bool) -> Result<Vec<u8>> {
     let mut deflated = Vec::with_capacity(bytes.len() / 2 + 64);
     loop {
         let used = state.total_in() as usize;
-        let (room, before) = (deflated.capacity(), deflated.len());
+        let room = deflated.capacity();
+        let before = deflated.len();
         state
             .compress_vec(&bytes[used..], &mut deflated, flush)
             .map_err(|error| Error::os("deflate", "", io::Error::other(error)))?;
@@ -473,7 +474,8 @@ mod tests {
             let contents = || Contents::Elements(Elements::of(&array).unwrap());
             let members = [("a.npy", contents()), ("b.npy", contents())];
             let options = NpzOptions { is_deflated: *is_deflated, threads: 2, align: 64 };
-            let (mut file, mut stream) = (io::Cursor::new(Vec::new()), Vec::new());
+            let mut file = io::Cursor::new(Vec::new());
+            let mut stream = Vec::new();
             write_npz(&mut file, &members, options).unwrap();
             write_npz_stream(&mut stream, &members, options).unwrap();
             for bytes in [file.into_inner(), stream] {

@@ -99,7 +99,8 @@ pub(super) fn read(text: &str) -> Option<Spelled> {
     if is_one && !text.starts_with('(') {
         return Some(Spelled::One(item(text)));
     }
-    let (mut items, mut rest) = (Vec::new(), text);
+    let mut items = Vec::new();
+    let mut rest = text;
     while !rest.trim().is_empty() {
         let (item, after) = repeated(rest)?;
         items.push(item);

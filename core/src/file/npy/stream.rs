@@ -54,7 +54,9 @@ pub(super) struct Stream<'m> {
 impl<'m> Stream<'m> {
     pub(super) fn new(source: &'m Source<'m>, name: &'m str, extent: Extent) -> Self {
         let inflate = (extent.method == Method::Deflated).then(Inflate::new);
-        let (at, left, crc) = (extent.start, extent.size, Hasher::new());
+        let at = extent.start;
+        let left = extent.size;
+        let crc = Hasher::new();
         Self { source, name, extent, at, left, crc, inflate, other: None }
     }
 
@@ -92,7 +94,8 @@ impl<'m> Stream<'m> {
             Method::Deflated => self.expect_end()?,
             _ => self.expect_no_more()?,
         }
-        let (found, expected) = (self.crc.clone().finalize(), self.extent.crc);
+        let found = self.crc.clone().finalize();
+        let expected = self.extent.crc;
         if found == expected {
             Ok(())
         } else {
@@ -231,7 +234,8 @@ impl<'m> Stream<'m> {
 
     /// Calls the library once, with new input if the last was used up.
     fn inflate_one_step(&mut self, to: &mut [u8]) -> Result<usize> {
-        let (source, end) = (self.source, self.extent.end);
+        let source = self.source;
+        let end = self.extent.end;
         let Some(inflate) = &mut self.inflate else { return Ok(0) };
         if inflate.unused() == 0 && self.at < end {
             self.at += inflate.refill(source, self.at, end)?;
@@ -297,7 +301,8 @@ impl Inflate {
         if self.ended {
             return Some(0);
         }
-        let (before_in, before_out) = (self.state.total_in(), self.state.total_out());
+        let before_in = self.state.total_in();
+        let before_out = self.state.total_out();
         let input = &self.input[self.used..];
         let status = self.state.decompress(input, to, FlushDecompress::None).ok()?;
         self.used += (self.state.total_in() - before_in) as usize;

@@ -43,7 +43,8 @@ pub(super) fn each_in_order<T: Send + Sync>(
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
     let results: Vec<OnceLock<T>> = order.iter().map(|_| OnceLock::new()).collect();
-    let (next, failed) = (AtomicUsize::new(0), OnceLock::new());
+    let next = AtomicUsize::new(0);
+    let failed = OnceLock::new();
     in_threads(threads_of(threads).min(order.len()), |_| {
         while failed.get().is_none()
             && let Some(at) = order.get(next.fetch_add(1, Ordering::Relaxed))

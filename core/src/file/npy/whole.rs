@@ -56,7 +56,8 @@ impl Decompressor {
     /// without memory for them.
     fn inflate(&mut self, deflated: &[u8], bytes: usize) -> Option<Vec<u8>> {
         let mut member = system::room_for(ROOM, bytes as u64).ok()?;
-        let (mut used, mut written) = (0, 0);
+        let mut used = 0;
+        let mut written = 0;
         // SAFETY: the state is from `libdeflate_alloc_decompressor` and borrowed exclusively; the
         // input is a slice; the output has room for `bytes`, which `room_for` reserved and nobody
         // else knows, and is written only; both counts are variables of this function.
@@ -102,7 +103,8 @@ mod tests {
         let mut deflated = DeflateEncoder::new(Vec::new(), Compression::new(6));
         deflated.write_all(&contents).unwrap();
         let mut file = deflated.finish().unwrap();
-        let (end, crc) = (file.len() as u64, crc32fast::hash(&contents));
+        let end = file.len() as u64;
+        let crc = crc32fast::hash(&contents);
         file.extend(b"what follows");
         let source = Source::bytes(&file);
         let right =

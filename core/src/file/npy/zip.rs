@@ -145,7 +145,8 @@ impl Member {
 /// Returns the directory of an archive whose members end at `offset`, and the end of the archive.
 pub(super) fn directory(members: &[Member], offset: u64) -> Vec<u8> {
     let mut bytes: Vec<u8> = members.iter().flat_map(Member::entry).collect();
-    let (count, size) = (members.len() as u64, bytes.len() as u64);
+    let count = members.len() as u64;
+    let size = bytes.len() as u64;
     if count > COUNT_LIMIT || size > ZIP64_LIMIT || offset > ZIP64_LIMIT {
         bytes.extend(zip64_end(count, size, offset));
     }

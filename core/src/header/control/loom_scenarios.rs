@@ -41,7 +41,8 @@ impl Scenario {
         model.preemption_bound = model.preemption_bound.or(Some(self.interruptions));
         model.max_branches = 10_000;
         let executions = Arc::new(AtomicUsize::new(0));
-        let (counted, body) = (Arc::clone(&executions), self.body);
+        let counted = Arc::clone(&executions);
+        let body = self.body;
         model.check(move || {
             counted.fetch_add(1, atomic::Ordering::Relaxed);
             body();

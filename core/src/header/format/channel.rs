@@ -219,7 +219,8 @@ impl Fields {
             3 => Payload::Handle,
             other => return Err(invalid(label, "payload", "1 to 3", other)),
         };
-        let (ring_words, ends) = (self.ring_words.get(), self.ends.get());
+        let ring_words = self.ring_words.get();
+        let ends = self.ends.get();
         if !ring_words.is_power_of_two() || !(slots..=MAX_SLOTS + 1).contains(&ring_words) {
             let expected = format!("a power of two from {slots} to {}", MAX_SLOTS + 1);
             return Err(invalid(label, "ring_words", expected, ring_words));

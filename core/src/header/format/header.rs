@@ -80,7 +80,8 @@ impl Header {
         if header_bytes.checked_add(data_bytes).is_none_or(|bytes| bytes > isize::MAX as u64) {
             return Err(Error::argument("shape", format!("{data_bytes} bytes cannot be mapped")));
         }
-        let (creator_pid, created_ns) = (std::process::id(), now_ns());
+        let creator_pid = std::process::id();
+        let created_ns = now_ns();
         Ok(Self {
             id,
             header_bytes,
@@ -98,8 +99,8 @@ impl Header {
 
     /// Makes the header of a new slab.
     pub(crate) fn of_slab(id: SegmentId, layout: SlabLayout, page_bytes: u64) -> Result<Self> {
-        let (dtype, data_bytes) =
-            (DType::parse("|u1")?, layout.cell_bytes * u64::from(layout.cells));
+        let dtype = DType::parse("|u1")?;
+        let data_bytes = layout.cell_bytes * u64::from(layout.cells);
         let header = Self::new(
             id,
             None,
@@ -247,7 +248,8 @@ impl Header {
 }
 
 fn described(preamble: &Preamble, label: &str, bytes: &[u8]) -> Result<Described> {
-    let (start, room) = (preamble.description_offset.get(), preamble.description_bytes.get());
+    let start = preamble.description_offset.get();
+    let room = preamble.description_bytes.get();
     let end = u64::from(start) + u64::from(room);
     if start < DESCRIPTION_OFFSET as u32 || end > preamble.header_bytes.get() {
         return Err(invalid(label, "description_offset", "an offset in the header", start));

@@ -75,13 +75,15 @@ impl Preamble {
     }
 
     pub(super) fn slab_layout(&self) -> Option<SlabLayout> {
-        let (cells, head_bytes) = (self.cells.get(), self.head_bytes.get());
+        let cells = self.cells.get();
+        let head_bytes = self.head_bytes.get();
         let layout = SlabLayout { cell_bytes: self.cell_bytes.get(), cells, head_bytes };
         (self.kind.get() == KIND_SLAB).then_some(layout)
     }
 
     fn check_cells(&self, label: &str) -> Result<()> {
-        let (cell_bytes, cells) = (self.cell_bytes.get(), u64::from(self.cells.get()));
+        let cell_bytes = self.cell_bytes.get();
+        let cells = u64::from(self.cells.get());
         let head_bytes = self.head_bytes.get();
         if !head_bytes.is_multiple_of(SMALL_HEAD_BYTES)
             || !(SMALL_HEAD_BYTES..=LARGE_HEAD_BYTES).contains(&head_bytes)
@@ -97,7 +99,7 @@ impl Preamble {
         if !(1..=u64::from(MAX_CELLS)).contains(&cells) || heads > self.header_bytes.get() {
             return Err(invalid(label, "cells", "a number whose heads fit the header", cells));
         }
-        if cell_bytes % PAGE_BYTES == 0
+        if cell_bytes.is_multiple_of(PAGE_BYTES)
             && cell_bytes.checked_mul(cells).is_some_and(|all| all <= self.data_bytes.get())
         {
             Ok(())
@@ -107,7 +109,8 @@ impl Preamble {
     }
 
     fn check_slots(&self, label: &str) -> Result<()> {
-        let (slot_bytes, slots) = (self.cell_bytes.get(), self.cells.get());
+        let slot_bytes = self.cell_bytes.get();
+        let slots = self.cells.get();
         if self.head_bytes.get() != SLOT_HEAD_BYTES {
             return Err(invalid(label, "head_bytes", SLOT_HEAD_BYTES.to_string(), self.head_bytes));
         }

@@ -78,7 +78,8 @@ mod bodies {
         let (segment, sender) = held_segment(4);
         assert!(segment.hold_for_message(50, 0));
         let give_back = move || usize::from(segment.release_ticket(50));
-        let (one, next) = (spawn(give_back), spawn(move || segment.hold_for_message(51, 0)));
+        let one = spawn(give_back);
+        let next = spawn(move || segment.hold_for_message(51, 0));
         assert_eq!(give_back() + one.join().unwrap(), 1);
         assert!(next.join().unwrap());
         assert_eq!(leave(segment, sender), 0);
@@ -89,7 +90,8 @@ mod bodies {
     /// The maker leaves a cell and uses it again, while a process attaches by a handle of the first
     /// life.
     pub(super) fn a_cell_that_is_used_again_is_one_life_at_a_time() {
-        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
+        let cell = slab(1, 2).cell(0).unwrap();
+        let memory = Memory::new();
         let maker = make(cell, 1, memory, 5).unwrap();
         let stale = spawn(move || visit(cell, 2, |_| read_its_life(cell, memory, 5)));
         let ended = leave(cell, maker);
@@ -101,7 +103,8 @@ mod bodies {
 
     /// As before, but another process than the maker ends the first life.
     pub(super) fn a_stale_handle_never_keeps_a_cell_that_nobody_holds() {
-        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
+        let cell = slab(1, 2).cell(0).unwrap();
+        let memory = Memory::new();
         let first = make(cell, 1, memory, 5).unwrap();
         let maker = spawn(move || make_and_leave(cell, 1, memory, 6));
         let stale = spawn(move || visit(cell, 2, |_| read_its_life(cell, memory, 5)));
@@ -111,16 +114,18 @@ mod bodies {
     }
 
     pub(super) fn one_of_two_that_claim_a_cell_owns_it() {
-        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
+        let cell = slab(1, 2).cell(0).unwrap();
+        let memory = Memory::new();
         let other = spawn(move || make_and_leave(cell, 1, memory, 1));
-        let ((here, ended_here), (there, ended_there)) =
-            (make_and_leave(cell, 2, memory, 2), other.join().unwrap());
+        let (here, ended_here) = make_and_leave(cell, 2, memory, 2);
+        let (there, ended_there) = other.join().unwrap();
         assert!(here + there >= 1);
         assert_eq!(ended_here + ended_there, here + there);
     }
 
     pub(super) fn a_cell_is_trimmed_or_used_and_never_both() {
-        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
+        let cell = slab(1, 2).cell(0).unwrap();
+        let memory = Memory::new();
         let trims = spawn(move || {
             let entry = cell.take_entry(1, 10).unwrap();
             if cell.claim() {
@@ -140,7 +145,8 @@ mod bodies {
     /// The owner of the last cell ends the slab: then the maker can no longer use it. As long as
     /// the maker uses it, nobody ends it.
     pub(super) fn no_cell_lives_in_a_dead_slab() {
-        let (slab, memory) = (slab(2, 1), [Memory::new(), Memory::new()]);
+        let slab = slab(2, 1);
+        let memory = [Memory::new(), Memory::new()];
         let first = make(slab.cell(0).unwrap(), 1, memory[0], 5).unwrap();
         slab.control.used().add(1);
         let maker = spawn(move || {
@@ -163,7 +169,8 @@ mod bodies {
     }
 
     pub(super) fn one_of_two_processes_that_free_cells_at_once_ends_the_slab() {
-        let (slab, memory) = (slab(2, 1), [Memory::new(), Memory::new()]);
+        let slab = slab(2, 1);
+        let memory = [Memory::new(), Memory::new()];
         let [first, second] = [0, 1].map(|cell| {
             slab.control.used().add(1);
             make(slab.cell(cell).unwrap(), 1, memory[cell as usize], 5).unwrap()
@@ -175,7 +182,8 @@ mod bodies {
     /// The last process to leave may see a cell that was claimed to be trimmed, and then does not
     /// end the slab.
     pub(super) fn a_trim_beside_the_last_to_leave_ends_the_slab() {
-        let (slab, memory) = (slab(2, 2), [Memory::new(), Memory::new()]);
+        let slab = slab(2, 2);
+        let memory = [Memory::new(), Memory::new()];
         slab.control.used().add(1);
         let first = make(slab.cell(0).unwrap(), 1, memory[0], 5).unwrap();
         let trims = spawn(move || {
@@ -215,10 +223,8 @@ mod bodies {
             clear_dead(segment);
             last(segment)
         };
-        let (one, next) = (
-            spawn(sweep),
-            spawn(move || visit(segment, 2, |entry| assert_is_its(segment, entry, 2))),
-        );
+        let one = spawn(sweep);
+        let next = spawn(move || visit(segment, 2, |entry| assert_is_its(segment, entry, 2)));
         assert_eq!(sweep() + one.join().unwrap() + next.join().unwrap(), 1);
     }
 
@@ -242,7 +248,8 @@ mod bodies {
     }
 
     pub(super) fn a_cell_claimed_by_a_dead_owner_is_freed_and_a_living_ones_is_not() {
-        let (cell, memory) = (slab(1, 2).cell(0).unwrap(), Memory::new());
+        let cell = slab(1, 2).cell(0).unwrap();
+        let memory = Memory::new();
         cell.take_entry(DEAD_OWNER, 0).unwrap();
         assert!(cell.claim());
         cell.control.flags().set(DECOMMITTED); // before the memory goes
@@ -252,9 +259,10 @@ mod bodies {
             cell.recover();
             last(cell)
         };
-        let (one, maker) = (spawn(sweep), spawn(move || make_and_leave(cell, 1, memory, 6)));
-        let (ended, (begun, ended_by_maker)) =
-            (sweep() + one.join().unwrap(), maker.join().unwrap());
+        let one = spawn(sweep);
+        let maker = spawn(move || make_and_leave(cell, 1, memory, 6));
+        let ended = sweep() + one.join().unwrap();
+        let (begun, ended_by_maker) = maker.join().unwrap();
         assert_eq!(ended + ended_by_maker, begun);
         sweep(); // the others may have met an entry of a living owner
         assert!(cell.is_free());

@@ -33,7 +33,8 @@ fn leases(pages: &mut Pages) -> Leases {
 fn the_last_to_leave_closes_and_nobody_enters_afterwards() {
     let mut page = Pages([0; 8192]);
     let leases = leases(&mut page);
-    let (a, b) = (leases.take_entry(11, 0).unwrap(), leases.take_entry(12, 0).unwrap());
+    let a = leases.take_entry(11, 0).unwrap();
+    let b = leases.take_entry(12, 0).unwrap();
     assert!(leases.enter(a) && leases.enter(b));
     leases.leave(a);
     assert_eq!(leases.close(), Closed::Held);

@@ -25,7 +25,8 @@ impl Mapped {
         if bytes < MANY_PAGES_BYTES || self.access != Access::ReadWrite {
             return;
         }
-        let (before, room) = (self.stored.bytes(), self.header.data_bytes);
+        let before = self.stored.bytes();
+        let room = self.header.data_bytes;
         let is_most = bytes >= room / 2 || before.saturating_add(bytes) > room;
         if is_most && before != POPULATED {
             self.stored.set_bytes(POPULATED);
@@ -49,7 +50,8 @@ impl Mapped {
         itemsize: u64,
     ) -> bool {
         let bytes = from.layout.len() * itemsize;
-        let (before, room) = (self.stored.bytes(), self.header.data_bytes);
+        let before = self.stored.bytes();
+        let room = self.header.data_bytes;
         if bytes < MANY_PAGES_BYTES
             || before.saturating_add(bytes) > room
             || self.access != Access::ReadWrite

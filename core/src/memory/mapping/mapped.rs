@@ -53,7 +53,8 @@ impl Stored {
 /// [`Error::InvalidSegment`], also when the file was looked up by id and its header has another id,
 /// or by name and the id in its header leads to another file.
 pub(crate) fn read_header(lookup: Lookup<'_>, file: &system::SegmentFile) -> Result<Header> {
-    let (label, page) = (lookup.to_string(), file.read_front(PAGE_BYTES)?);
+    let label = lookup.to_string();
+    let page = file.read_front(PAGE_BYTES)?;
     let header = match Header::bytes_needed(&label, &page, file.bytes())? {
         all if all <= page.len() as u64 => {
             Header::read(&label, &page[..all as usize], file.bytes())?
@@ -89,7 +90,8 @@ impl Drop for LastLockOnly {
 
 impl Mapped {
     pub(crate) fn new(mapping: system::Mapping, header: Header, access: Access) -> Self {
-        let (id, directory) = (header.id, mapping.directory().clone());
+        let id = header.id;
+        let directory = mapping.directory().clone();
         let last = LastLockOnly { id, directory, was_lock_only: AtomicBool::new(false) };
         usage::file_was_mapped();
         Self { mapping, last, header, access, stored: Stored::default() }

@@ -34,7 +34,8 @@ impl Segment {
     }
 
     fn attach_by(lookup: Lookup<'_>, descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
-        let (text, expected) = (&descriptor.segment, descriptor.generation);
+        let text = &descriptor.segment;
+        let expected = descriptor.generation;
         let segment = match find(text, access) {
             Some(segment) => segment,
             None => Self::open(lookup, text.cell, access)?,
@@ -137,7 +138,8 @@ fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Foun
 /// # Errors
 /// As for attaching it.
 pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u64) -> Result<()> {
-    let (text, access) = (&descriptor.segment, Access::ReadWrite);
+    let text = &descriptor.segment;
+    let access = Access::ReadWrite;
     if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
         segment.release_ticket(ticket);
         return Ok(());

@@ -108,8 +108,10 @@ impl Segment {
         if self.generation < GENERATION_LIMIT {
             return Ok(());
         }
-        let (expected, found) = (format!("below {GENERATION_LIMIT}"), self.generation.to_string());
-        let (segment, field) = (label.to_owned(), "generation");
+        let expected = format!("below {GENERATION_LIMIT}");
+        let found = self.generation.to_string();
+        let segment = label.to_owned();
+        let field = "generation";
         Err(Error::InvalidSegment { segment, field, expected, found })
     }
 

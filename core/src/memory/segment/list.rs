@@ -81,7 +81,8 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
-    let (liveness, links) = (Liveness::for_sweep(&directory), directory.ticket_links()?);
+    let liveness = Liveness::for_sweep(&directory);
+    let links = directory.ticket_links()?;
     let mut all = Vec::new();
     for id in &ids {
         let first = links.partition_point(|link| link.segment < *id);
@@ -110,7 +111,8 @@ const LIST: &str = "the list of segments";
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn is_family_alive(handle: &str) -> Result<bool> {
     system::refuse_orphan()?;
-    let (directory, handle) = (Directory::current(), Descriptor::parse(handle)?);
+    let directory = Directory::current();
+    let handle = Descriptor::parse(handle)?;
     let liveness = Liveness::of(&directory);
     if !liveness.has_registry() {
         return Ok(false); // this process registers below, and so makes one
@@ -174,7 +176,8 @@ fn describe(
     let file = system::SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadOnly)?;
     let header = read_header(Lookup::Id(id), &file)?;
     let bytes = file.read_front(header.header_bytes)?;
-    let (allocated_bytes, is_mapped) = (file.allocated_bytes(), file.is_held());
+    let allocated_bytes = file.allocated_bytes();
+    let is_mapped = file.is_held();
     let links = MessageLinks::of(&file, &header, links, liveness)?;
     let copied = Copied { header, bytes, allocated_bytes, is_mapped, links, liveness };
     match copied.header.slab_layout {

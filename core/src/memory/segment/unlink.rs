@@ -14,7 +14,8 @@ use crate::value::error::{Error, Result};
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
 pub fn unlink(name: &str) -> Result<()> {
     system::refuse_orphan()?;
-    let (directory, name) = (Directory::current(), name.parse()?);
+    let directory = Directory::current();
+    let name = name.parse()?;
     system::is_usable(&directory)?;
     let mut persistent = None;
     let file = system::unlink_name(&directory, &name, |file| {

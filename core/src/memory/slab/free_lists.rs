@@ -118,12 +118,14 @@ pub(super) fn insert(new: NewSlab, mapped: &Arc<Mapped>, pool_lease: Option<Entr
     drop(new); // the slab may be smaller than planned
     with(|lists| {
         lists.events += 1;
-        let (used_at, trims) = (lists.events, lists.trims);
+        let used_at = lists.events;
+        let trims = lists.trims;
         let class = lists.of(&directory, layout.cell_bytes);
         if pool_lease.is_some() {
             class.pooled_bytes += slab_bytes(&directory, layout);
         }
-        let (id, mapped) = (mapped.header.id, Arc::clone(mapped));
+        let id = mapped.header.id;
+        let mapped = Arc::clone(mapped);
         class.slabs.insert(id, Slab { mapped, unused: 1, pool_lease, used_at, trims });
         class.ring.push_back(id);
         class.newest = Some(id);
@@ -135,7 +137,8 @@ pub(super) fn insert(new: NewSlab, mapped: &Arc<Mapped>, pool_lease: Option<Entr
 pub(super) fn put_back(id: &SegmentId, cell: u32) {
     with(|lists| {
         lists.events += 1;
-        let (are_ours, used_at) = (!lists.are_inherited, lists.events);
+        let are_ours = !lists.are_inherited;
+        let used_at = lists.events;
         let made_here = |class: &&mut SizeClass| are_ours && class.slabs.contains_key(id);
         if let Some(class) = lists.all.iter_mut().find(made_here) {
             class.free.push((*id, cell));
@@ -154,7 +157,8 @@ pub(super) fn take_all(keep: impl Fn(&Slab) -> bool) -> Vec<Slab> {
     with(|lists| {
         let mut gone: Vec<_> = lists.take_inherited().collect();
         for class in &mut lists.all {
-            let (mut ids, refused) = (Vec::new(), class.slabs.iter().filter(|one| !keep(one.1)));
+            let mut ids = Vec::new();
+            let refused = class.slabs.iter().filter(|one| !keep(one.1));
             for (id, _) in refused {
                 if ids.try_reserve(1).is_err() || gone.try_reserve(ids.len() + 1).is_err() {
                     break;
@@ -242,7 +246,9 @@ impl FreeLists {
 
 impl SizeClass {
     fn new(directory: Directory, cell_bytes: u64) -> Self {
-        let (slabs, free, ring) = (FxHashMap::default(), Vec::new(), VecDeque::new());
+        let slabs = FxHashMap::default();
+        let free = Vec::new();
+        let ring = VecDeque::new();
         Self { directory, cell_bytes, slabs, free, ring, newest: None, pooled_bytes: 0 }
     }
 

@@ -43,7 +43,8 @@ pub(super) fn limit(directory: &Directory, wanted: u64) -> Result<u64> {
 /// # Errors
 /// [`Error::NoSpace`] when it may not: there may be memory, but not for a pool.
 pub(super) fn find_room(directory: &Directory, wanted: u64) -> Result<()> {
-    let (free_bytes, total_bytes) = (directory.free_bytes()?, directory.total_bytes()?);
+    let free_bytes = directory.free_bytes()?;
+    let total_bytes = directory.total_bytes()?;
     if free_bytes.saturating_sub(wanted) >= total_bytes / FREE_PART {
         return Ok(());
     }

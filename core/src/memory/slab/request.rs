@@ -142,7 +142,8 @@ impl<'a> CellRequest<'a> {
         layout: SlabLayout,
         is_pooled: bool,
     ) -> Result<(Claimed, Option<EntryIndex>)> {
-        let (directory, me) = (self.directory, self.me);
+        let directory = self.directory;
+        let me = self.me;
         let header = Header::of_slab(SegmentId::random()?, layout, directory.page_bytes())?;
         let bytes = header.segment_bytes();
         let file = system::SegmentFile::create(directory.clone(), &header.id, bytes, 0o600)?;

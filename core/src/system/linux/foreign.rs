@@ -62,8 +62,11 @@ impl ForeignFile {
 
     /// Maps a page for the address of a word at which this process sleeps.
     pub(crate) fn futex_page(&self, page: u64, page_bytes: u64) -> Result<FutexPage> {
-        let (bytes, offset) = (page_bytes as usize, page * page_bytes);
-        let (fd, protection, flags) = (self.file.as_raw_fd(), libc::PROT_READ, libc::MAP_SHARED);
+        let bytes = page_bytes as usize;
+        let offset = page * page_bytes;
+        let fd = self.file.as_raw_fd();
+        let protection = libc::PROT_READ;
+        let flags = libc::MAP_SHARED;
         let start = mmap::map(Request { fd, offset, bytes, protection, flags })
             .map_err(|error| mmap::failed(&self.path, page_bytes, error))?;
         Ok(FutexPage { start: start.as_ptr(), bytes })

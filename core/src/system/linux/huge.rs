@@ -66,7 +66,8 @@ pub(super) fn populate(file: &File, bytes: u64, clock_ns: impl Fn() -> u64) -> u
     let Ok(start) = mmap::map(request) else { return 0 };
     let start = start.as_ptr().cast::<libc::c_void>();
     ask(start.cast(), length);
-    let (mut done, mut before) = (0, clock_ns());
+    let mut done = 0;
+    let mut before = clock_ns();
     while done < length {
         let step = STEP_BYTES.min(length - done);
         // SAFETY: the range must lie in the mapping made above; `done + step` is at most `length`,

@@ -97,7 +97,8 @@ pub(super) fn why_not_mapped(bytes: u64) -> String {
             "this process may have {limit} bytes of address space (ulimit -v, RLIMIT_AS)"
         );
     }
-    let (most, found) = (most_mappings(), count_mappings().unwrap_or(0));
+    let most = most_mappings();
+    let found = count_mappings().unwrap_or(0);
     if found >= most {
         format!(
             "this process has {found} mappings, and vm.max_map_count is {most} \
@@ -118,7 +119,9 @@ fn address_space() -> Option<u64> {
 /// Counts this process's mappings. Allocates nothing.
 fn count_mappings() -> io::Result<usize> {
     without_fork(|| {
-        let (mut maps, mut part, mut lines) = (File::open("/proc/self/maps")?, [0; 4096], 0);
+        let mut maps = File::open("/proc/self/maps")?;
+        let mut part = [0; 4096];
+        let mut lines = 0;
         while let count @ 1.. = maps.read(&mut part)? {
             lines += part[..count].iter().filter(|byte| **byte == b'\n').count();
         }

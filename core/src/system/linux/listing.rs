@@ -108,7 +108,8 @@ impl Directory {
                 Err(Errno::INTR) => continue,
                 Err(error) => return Err((*error).into()),
             };
-            let (c_name, inode) = (entry.file_name(), entry.ino());
+            let c_name = entry.file_name();
+            let inode = entry.ino();
             if let ControlFlow::Break(value) = visit(&Entry { directory: &opened, c_name, inode }) {
                 return Ok(Some(value));
             }
@@ -144,7 +145,8 @@ impl Directory {
 
     /// Returns this user's files in the directory. Each file is asked about once.
     pub(crate) fn own_files(&self) -> Result<OwnFiles> {
-        let (mut own, user) = (OwnFiles::default(), own_user());
+        let mut own = OwnFiles::default();
+        let user = own_user();
         self.list_names(|entry| {
             own.names_read += 1;
             match Meaning::of(entry) {

@@ -63,7 +63,8 @@ impl Mapping {
         if access != Access::CopyOnWrite && directory.offers_huge_pages(size) {
             huge::ask(start.as_ptr(), bytes);
         }
-        let (header_bytes, header_is_writable) = (header_bytes as usize, is_writable);
+        let header_bytes = header_bytes as usize;
+        let header_is_writable = is_writable;
         let mapping =
             Self { start, bytes, header_bytes, header_is_writable, directory: directory.clone() };
         if access != Access::ReadWrite {
@@ -144,7 +145,8 @@ impl Page {
     pub(super) fn map(file: &File, page_bytes: u64) -> io::Result<Self> {
         // Only whole pages can be unmapped, in a hugetlbfs, too.
         let bytes = page_bytes as usize;
-        let (fd, flags) = (file.as_raw_fd(), libc::MAP_SHARED);
+        let fd = file.as_raw_fd();
+        let flags = libc::MAP_SHARED;
         let request = Request { fd, offset: 0, bytes, protection: WRITABLE, flags };
         let start = mmap::map_with_spare(request)?;
         Ok(Self { start, bytes })
@@ -225,7 +227,9 @@ fn written_pages(start: u64, end: u64) -> Option<Vec<(u64, u64)>> {
     let Ok(pagemap) = Fd::open(|| File::open("/proc/self/pagemap")) else {
         return everywhere;
     };
-    let (mut pages, mut at, mut regions) = (Vec::new(), start, [PageRegion::default(); 64]);
+    let mut pages = Vec::new();
+    let mut at = start;
+    let mut regions = [PageRegion::default(); 64];
     while at < end {
         let mut argument = ScanArgument {
             size: size_of::<ScanArgument>() as u64,

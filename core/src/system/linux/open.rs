@@ -85,7 +85,9 @@ pub(super) fn open_existing(path: &Path, access: Access) -> io::Result<Fd> {
 /// Checks the owner of a file. An id finds what its owner shares by the file's mode. A name finds
 /// only files of this user, because anybody can create a name in a directory that all users share.
 pub(super) fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
-    let (owner, user, mode) = (facts.uid(), directory::user(), facts.mode() & 0o777);
+    let owner = facts.uid();
+    let user = directory::user();
+    let mode = facts.mode() & 0o777;
     let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
     if owner != user && !shared {
         return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
@@ -111,7 +113,9 @@ pub(super) fn not_opened(path: &Path, error: io::Error) -> Error {
     let user = directory::user();
     match facts.filter(|facts| facts.uid() != user) {
         Some(facts) => {
-            let (path, owner, mode) = (path.to_owned(), facts.uid(), facts.mode() & 0o777);
+            let path = path.to_owned();
+            let owner = facts.uid();
+            let mode = facts.mode() & 0o777;
             Error::NotOwner { path, owner, user, mode }
         }
         None => Error::os("open", path, error),

@@ -49,7 +49,8 @@ impl Drop for Operation {
 
 /// Called at exit: waits until other threads have finished the operations that they had begun.
 pub(crate) fn wait_for_others() {
-    let (own, until) = (OWN.with(Cell::get), Instant::now() + MOST);
+    let own = OWN.with(Cell::get);
+    let until = Instant::now() + MOST;
     let mut word = UNDER_WAY.fetch_or(AWAITED, Ordering::Acquire) | AWAITED;
     while word & !AWAITED > own && wait_until(&UNDER_WAY, word, until) {
         word = UNDER_WAY.load(Ordering::Acquire);

@@ -16,7 +16,9 @@ const LEAST_STEP_BYTES: u64 = 64 << 10;
 /// The kernel undoes a reservation that a signal interrupts. Each interruption therefore halves the
 /// next reservation, so that this ends even if a timer fires faster than a large reservation takes.
 pub(super) fn reserve_part(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
-    let (mut done, end, mut most) = (offset, offset + bytes, STEP_BYTES);
+    let mut done = offset;
+    let end = offset + bytes;
+    let mut most = STEP_BYTES;
     while done < end {
         let step = most.min(end - done);
         match allocate(file, done, step) {
@@ -81,7 +83,8 @@ pub(super) fn allocate(file: &File, offset: u64, bytes: u64) -> io::Result<()> {
 ///
 /// [Linux]: https://man7.org/linux/man-pages/man2/fallocate.2.html
 fn fallocate(file: &File, mode: libc::c_int, offset: u64, bytes: u64) -> io::Result<()> {
-    let (offset, bytes) = (offset as libc::off_t, bytes as libc::off_t);
+    let offset = offset as libc::off_t;
+    let bytes = bytes as libc::off_t;
     // SAFETY: the call takes an open fd and numbers, and no pointer; `file` is borrowed during the
     // call, and the kernel checks the numbers.
     match unsafe { libc::fallocate(file.as_raw_fd(), mode, offset, bytes) } {

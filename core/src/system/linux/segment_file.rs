@@ -181,7 +181,9 @@ impl SegmentFile {
     /// take.
     pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
         let Self { file, directory, is_writable, .. } = self;
-        let (map, bytes, access) = (mmap::map_with_spare, header_bytes, Access::ReadWrite);
+        let map = mmap::map_with_spare;
+        let bytes = header_bytes;
+        let access = Access::ReadWrite;
         Mapping::new(map, file, directory, bytes, *is_writable, access, header_bytes)
             .map_err(|error| mmap::failed(&self.path, bytes, error))
     }

@@ -131,7 +131,8 @@ impl SegmentFile {
         if access == Access::CopyOnWrite {
             return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });
         }
-        let (bytes, directory) = (Arc::clone(&self.bytes), self.directory.clone());
+        let bytes = Arc::clone(&self.bytes);
+        let directory = self.directory.clone();
         Ok(Mapping { bytes, directory, header_bytes: header_bytes as usize })
     }
 

@@ -41,7 +41,8 @@ impl Channel {
     /// # Errors
     /// As [`create`](Self::create).
     pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
-        let (dtype, shape) = (u8::dtype(), [HANDLE_SLOT_BYTES]);
+        let dtype = u8::dtype();
+        let shape = [HANDLE_SLOT_BYTES];
         Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
     }
 
@@ -79,7 +80,8 @@ impl Channel {
         let channel = options.layout(payload, layout.len() * dtype.itemsize())?;
         let creation = options.creation()?;
         let creation = CreationOptions { name: Some(name.clone()), ..creation };
-        let (id, page_bytes) = (SegmentId::random()?, Directory::current().page_bytes());
+        let id = SegmentId::random()?;
+        let page_bytes = Directory::current().page_bytes();
         let array = (dtype.clone(), layout);
         let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
         let segment = create_segment(header, &creation)?;
@@ -95,7 +97,8 @@ fn check_same(
     payload: Payload,
     options: &ChannelOptions,
 ) -> Result<()> {
-    let (layout, described) = (opened.words.layout(), opened.segment.described());
+    let layout = opened.words.layout();
+    let described = opened.segment.described();
     let differs = |what: &str| {
         Err(Error::argument("name", format!("the channel of this name has another {what}")))
     };

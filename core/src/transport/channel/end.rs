@@ -69,7 +69,8 @@ impl Deref for End {
 impl End {
     /// Takes an end. For a broadcast that it receives, from the next message on.
     pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
-        let (directory, words) = (opened.segment.directory(), opened.words);
+        let directory = opened.segment.directory();
+        let words = opened.words;
         let owner = system::process_owner(directory).ok_or(Error::Unsupported {
             what: "a channel where this process cannot lock the registry",
         })?;
@@ -104,7 +105,8 @@ impl End {
         }
         words.cursor(end.index).store(words.tail().load(Acquire), Relaxed);
         // AcqRel: all of the end's words come before it is held.
-        let (taken, entry) = (owner.id << 1, &words.entry(end.index).owner);
+        let taken = owner.id << 1;
+        let entry = &words.entry(end.index).owner;
         if !entry.replace(taken, taken | HELD) {
             std::mem::forget(end); // another process took this one for dead, and freed the entry
             return Err(Error::argument("channel", "the registry was replaced meanwhile"));

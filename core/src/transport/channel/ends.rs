@@ -103,10 +103,11 @@ impl Ends {
     /// Looks at the ends but one until it finds a sender. Returns how many have left, and a hash of
     /// the entries that it has seen.
     fn look_for_sender(&self, own: u32) -> Option<(u64, u64)> {
-        let (mut left, mut entries) = (0_u64, 0_u64);
+        let mut left = 0_u64;
+        let mut entries = 0_u64;
         for end in self.all().filter(|end| *end != own) {
-            let (roles, owner) =
-                (self.words.roles(end).load(Acquire), self.words.entry(end).owner.load(Acquire));
+            let roles = self.words.roles(end).load(Acquire);
+            let owner = self.words.entry(end).owner.load(Acquire);
             if is_held_by_sender(owner, roles) {
                 return None;
             }

@@ -59,10 +59,12 @@ impl Event {
     /// Makes an event, and starts its thread. That ends when `source` says that it is closed.
     pub(super) fn new(source: Arc<impl Source>) -> Result<Self> {
         let event = EventFd::new().map_err(|error| Error::os("eventfd", "", error))?;
-        let (is_set, is_over) = (AtomicBool::new(false), AtomicBool::new(false));
+        let is_set = AtomicBool::new(false);
+        let is_over = AtomicBool::new(false);
         let shared = Arc::new(Shared { event, is_set, is_over, changing: Mutex::new(()) });
         let start = || {
-            let (threads, source) = (Arc::clone(&shared), Arc::clone(&source));
+            let threads = Arc::clone(&shared);
+            let source = Arc::clone(&source);
             thread::Builder::new()
                 .name("shmarray-channel".to_owned())
                 .stack_size(STACK_BYTES)
@@ -72,7 +74,8 @@ impl Event {
         let is_short = |error: &io::Error| error.kind() == io::ErrorKind::WouldBlock;
         let started = system::or_after_relief_of(is_short, start);
         let running = started.map_err(|error| Error::os("clone", "", error))?;
-        let (thread, running) = (running.thread().clone(), Mutex::new(Some(running)));
+        let thread = running.thread().clone();
+        let running = Mutex::new(Some(running));
         Ok(Self { shared, thread, running, fork: fork::forks() })
     }
 

@@ -240,7 +240,8 @@ impl Follower {
             return Ok(None);
         }
         let head = SlotHead::of(|index| words[index]);
-        let (dtype, described) = (&self.reader.header.dtype, &self.reader.header.layout.shape);
+        let dtype = &self.reader.header.dtype;
+        let described = &self.reader.header.layout.shape;
         let shape = match self.reader.layout.payload {
             Payload::Varying => &head.shape,
             Payload::Fixed | Payload::Handle => described,

@@ -15,7 +15,8 @@ const NONE: &[u8] = &[0];
 
 /// Writes a text to a slot that this process has on loan.
 pub(super) fn write(channel: &Opened, slot: u32, text: &[u8]) -> Result<()> {
-    let (bytes, room) = (text.len(), channel.words.layout().slot_bytes);
+    let bytes = text.len();
+    let room = channel.words.layout().slot_bytes;
     if bytes as u64 >= room {
         let reason = format!("its handle of {bytes} bytes has no room in a slot of {room}");
         return Err(Error::argument("array", reason));

@@ -127,7 +127,8 @@ pub(super) fn loan(
     let layout = end.checked_layout(shape)?;
     Ok(match slot(&end, timeout)? {
         Slot::Taken(taken) => {
-            let (array, slot) = (slot_use::array(end, taken, layout), taken.slot);
+            let array = slot_use::array(end, taken, layout);
+            let slot = taken.slot;
             Loaned::Loan(Loan { array, slot })
         }
         Slot::TimedOut => Loaned::TimedOut,
@@ -169,7 +170,8 @@ pub(super) fn slot(end: &End, timeout: Option<Duration>) -> Result<Slot> {
 
 /// Takes a slot if there is one, or if a message may be dropped for it.
 fn take(end: &End) -> Option<Taken> {
-    let (index, layout) = (end.index, end.words.layout());
+    let index = end.index;
+    let layout = end.words.layout();
     let free = || end.ring.loan(index, |slot| end.ends.is_pinned(slot));
     let drops = layout.when_full == WhenFull::DropOldest;
     match layout.mode {

@@ -199,7 +199,8 @@ impl Channel {
         }
         let (expected, _) = end.segment.described();
         if dtype != expected {
-            let (expected, found) = (expected.json().to_owned(), dtype.json().to_owned());
+            let expected = expected.json().to_owned();
+            let found = dtype.json().to_owned();
             return Err(Error::DTypeMismatch { expected, found });
         }
         Meta::new(meta)?;
@@ -229,7 +230,8 @@ impl Channel {
         if end.words.layout().payload == Payload::Handle && !array.is_in_slot() {
             return by_handle::send(&end, array, Meta::new(meta)?, timeout);
         }
-        let (source, layout) = (array.segment_data().0, array.layout());
+        let source = array.segment_data().0;
+        let layout = array.layout();
         // SAFETY: the elements lie in memory that `array` keeps mapped.
         unsafe { self.send(source.as_ptr(), array.dtype(), layout, meta, timeout) }
     }

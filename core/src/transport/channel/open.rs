@@ -93,11 +93,13 @@ impl Channel {
 
     pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
         let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
-        let (descriptor, layout) = (opened.descriptor(), *opened.words.layout());
+        let descriptor = opened.descriptor();
+        let layout = *opened.words.layout();
         let receives = receives && layout.mode == ChannelMode::Broadcast;
         let end = Arc::new(End::join(opened, receives)?);
         let joined = Joined::to(&end);
-        let (end, joining) = (Mutex::new(Some(end)), Mutex::new(()));
+        let end = Mutex::new(Some(end));
+        let joining = Mutex::new(());
         let side = Side::Member { end, joined, joining, receives };
         Ok(Self { name, descriptor, layout, side })
     }

@@ -22,7 +22,8 @@ impl Reader {
     /// Opens a channel, whoever owns it.
     pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
         let file = ForeignFile::open(directory, sought.lookup())?;
-        let (label, bytes) = (sought.lookup().to_string(), file.bytes());
+        let label = sought.lookup().to_string();
+        let bytes = file.bytes();
         let front = |size: u64| {
             let mut front = vec![0; size.min(bytes) as usize];
             file.read_at(0, &mut front).map(|()| front)
@@ -87,7 +88,8 @@ impl Reader {
     /// Reads the ends that were ever in use, each as words.
     pub(super) fn ends(&self) -> Result<Vec<Vec<u64>>> {
         let used = self.field(ENDS_USED_OFFSET)?.min(u64::from(self.layout.ends)) as usize;
-        let (at, each) = (u64::from(self.layout.ends_offset), END_BYTES as usize);
+        let at = u64::from(self.layout.ends_offset);
+        let each = END_BYTES as usize;
         let words = self.words(at, used * each)?;
         Ok(words.chunks(each / 8).map(<[u64]>::to_vec).collect())
     }

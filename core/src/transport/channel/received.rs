@@ -111,7 +111,8 @@ struct Elsewhere {
 /// Receives a message, and waits for one.
 pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
-    let (mut missed, mut elsewhere) = (0, None);
+    let mut missed = 0;
+    let mut elsewhere = None;
     let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
         end.check_open()?;
         let mut take = || take(&end, &mut missed, &mut elsewhere);

@@ -207,7 +207,8 @@ impl Ring {
 
     /// Publishes what is on loan (R1). Returns its number.
     pub(super) fn publish(&self, loan: Taken) -> u64 {
-        let (slot, numbered) = (loan.slot, loan.word.to(NUMBERED, loan.word.end()));
+        let slot = loan.slot;
+        let numbered = loan.word.to(NUMBERED, loan.word.end());
         let mut is_numbered = false;
         loop {
             let tail = self.words.tail().load(Acquire);
@@ -251,7 +252,8 @@ impl Ring {
     /// Looks at the message with a number.
     fn look_at(&self, number: u64) -> At {
         let ring = self.words.ring(number).load(Acquire);
-        let (found, next) = (ring >> NUMBER_SHIFT, number.wrapping_add(1));
+        let found = ring >> NUMBER_SHIFT;
+        let next = number.wrapping_add(1);
         match found.cmp(&number) {
             std::cmp::Ordering::Less => return At::Nothing,
             // The ring has the last `ring_words` messages only; all before them are gone. As in

@@ -71,8 +71,12 @@ impl ChannelStats {
         system::refuse_orphan()?;
         let directory = Directory::current();
         let reader = Reader::open(&directory, &HandleOrName::parse(handle_or_name)?)?;
-        let (layout, next) = (reader.layout, reader.next_number()?);
-        let (mut loaned, mut queued, mut held, mut newest_ns) = (0, 0, 0, 0);
+        let layout = reader.layout;
+        let next = reader.next_number()?;
+        let mut loaned = 0;
+        let mut queued = 0;
+        let mut held = 0;
+        let mut newest_ns = 0;
         for slot in 0..layout.slots {
             let head = reader.slot_head(slot)?;
             match look::slot_use(&head) {
@@ -92,7 +96,8 @@ impl ChannelStats {
                 && !liveness.is_dead_owner(words[0] >> 1, words[1])
         });
         let ends = ends.map(|words| {
-            let (sends, receives) = (words[2] & SENDS != 0, words[2] & RECEIVES != 0);
+            let sends = words[2] & SENDS != 0;
+            let receives = words[2] & RECEIVES != 0;
             EndStats {
                 pid: words[1] as u32,
                 sends,

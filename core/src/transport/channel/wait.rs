@@ -220,7 +220,8 @@ mod tests {
 
     #[test]
     fn a_process_that_finds_something_while_it_spins_spins_longer_next_time() {
-        let (spins, mut looks) = (Spins(AtomicU32::new(LEAST_SPINS)), 0);
+        let spins = Spins(AtomicU32::new(LEAST_SPINS));
+        let mut looks = 0;
         let found = wait(&Unchanged(0), &spins, None, |_| {
             looks += 1;
             Ok(if looks == 3 { Look::Found(looks) } else { Look::Nothing })

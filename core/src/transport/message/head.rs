@@ -87,7 +87,8 @@ pub(super) fn expected(front: &[u8]) -> Expected {
     else {
         return Expected { fds: 0, first_bytes: all }; // the end of the pipe, or not a message
     };
-    let (in_array, in_file) = (flags & BODY_IN_ARRAY, added & BODY_IN_FILE);
+    let in_array = flags & BODY_IN_ARRAY;
+    let in_file = added & BODY_IN_FILE;
     let body = usize::from(in_array) + usize::from(in_file > 0);
     let handles_bytes = u32::from_le_bytes([b0, b1, b2, b3]) as usize;
     Expected {

@@ -36,7 +36,8 @@ impl Message {
         let own =
             locks.len().checked_sub(fds).ok_or_else(|| no_message("its fds are not with it"))?;
         let fds = locks.split_off(own);
-        let (descriptors, forks) = (Vec::new(), system::fork::forks());
+        let descriptors = Vec::new();
+        let forks = system::fork::forks();
         let mut message = Self { payload, descriptors, body: None, fds, _locks: locks, forks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
@@ -105,7 +106,8 @@ impl Message {
     /// # Errors
     /// [`Error::IndexOutOfBounds`], or as for [`Array::attach`].
     pub fn array(&self, index: usize, access: Access) -> Result<Array> {
-        let (at, count) = (index as i128, self.descriptors.len() as u64);
+        let at = index as i128;
+        let count = self.descriptors.len() as u64;
         let handle =
             self.descriptors.get(index).ok_or(Error::IndexOutOfBounds { index: at, count })?;
         Array::attach_descriptor(handle, access)

@@ -199,7 +199,8 @@ impl DType {
         }
         let parsed: Structured = serde_json::from_str(json).map_err(|_| explain(json))?;
         check_itemsize(json, parsed.itemsize)?;
-        let (json, itemsize) = (compact(json, &parsed)?.into(), parsed.itemsize);
+        let json = compact(json, &parsed)?.into();
+        let itemsize = parsed.itemsize;
         Ok(Self { code: TypeCode::Opaque, itemsize, json, fits_handle: true })
     }
 

@@ -64,7 +64,8 @@ proptest! {
         let n = count as i64;
         let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
         let clip = |at: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
-        let (mut at, end) = (clip(start), clip(stop));
+        let mut at = clip(start);
+        let end = clip(stop);
         let mut expected = vec![];
         while (step > 0 && at < end) || (step < 0 && at > end) {
             expected.push(i128::from(at));

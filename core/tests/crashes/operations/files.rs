@@ -80,7 +80,8 @@ fn length_of(path: &Path) -> Result<u64, Error> {
 
 fn save_in(stage: &Stage) -> Traced {
     fs::create_dir_all(stage.files()).unwrap();
-    let (path, array) = (path_of(stage), new(SAVED, &Options::new()).unwrap());
+    let path = path_of(stage);
+    let array = new(SAVED, &Options::new()).unwrap();
     Box::new(move || {
         save(path, &array).unwrap();
         vec![array].into()
@@ -93,7 +94,8 @@ fn is_whole(stage: &Stage) {
 
 /// Looks at the file. One that was to be written in place may be none that is loaded.
 fn is_as(stage: &Stage, may_be_refused: bool) {
-    let (folder, path) = (stage.files(), path_of(stage));
+    let folder = stage.files();
+    let path = path_of(stage);
     match length_of(&path) {
         Ok(length) => assert!([OLDER, SAVED].contains(&length), "{length} elements"),
         Err(Error::FileNotFound { .. }) => {}

@@ -87,7 +87,8 @@ fn open(path: &Path) -> io::Result<fs::File> {
 
 /// Returns whether a process has a lock on byte 0, which all holders share.
 fn is_held(file: &fs::File) -> Option<bool> {
-    let (l_type, l_whence) = (libc::F_WRLCK as libc::c_short, libc::SEEK_SET as libc::c_short);
+    let l_type = libc::F_WRLCK as libc::c_short;
+    let l_whence = libc::SEEK_SET as libc::c_short;
     let mut lock = libc::flock { l_type, l_whence, l_start: 0, l_len: 1, l_pid: 0 };
     fcntl(file, FcntlArg::F_OFD_GETLK(&mut lock)).ok()?;
     Some(lock.l_type != libc::F_UNLCK as libc::c_short)

@@ -53,7 +53,8 @@ fn meminfo(text: &str, key: &str) -> u64 {
 /// ancestors.
 fn group_limit(system: &System, line: &str) -> Option<(u64, PathBuf)> {
     let mut fields = line.splitn(3, ':').skip(1);
-    let (controllers, group) = (fields.next()?, fields.next()?);
+    let controllers = fields.next()?;
+    let group = fields.next()?;
     let (mount, file) = match controllers {
         "" => ("/sys/fs/cgroup", "memory.max"),
         v1 if v1.split(',').any(|one| one == "memory") => {

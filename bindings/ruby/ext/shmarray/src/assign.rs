@@ -143,7 +143,8 @@ fn assign_rows(ruby: &Ruby, part: &Array, rows: RArray, shape: &[u64]) -> Result
 /// Assigns one row. Converting an element may call Ruby code, which may change the row, so each
 /// entry is read anew.
 fn assign_row(ruby: &Ruby, part: &Array, row: RArray, shape: &[u64]) -> Result<(), Error> {
-    let (mut at, mut result) = (0, Ok(()));
+    let mut at = 0;
+    let mut result = Ok(());
     Elements::of(part).walk(&mut |address| {
         result = row.entry::<Value>(at).and_then(|value| match RArray::from_value(value) {
             Some(deeper) => Err(misfit(ruby, &deeper.len().to_string(), shape, shape.len())),

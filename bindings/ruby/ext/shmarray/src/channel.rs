@@ -111,7 +111,8 @@ fn made(
     let options = options_of(ruby, options)?;
     let made = match dtype.zip(shape) {
         Some((dtype, shape)) => {
-            let (dtype, shape) = (arguments::dtype(ruby, dtype)?, arguments::shape(ruby, shape)?);
+            let dtype = arguments::dtype(ruby, dtype)?;
+            let shape = arguments::shape(ruby, shape)?;
             Channel::create(&name, dtype, &shape, &options)
         }
         None => Channel::create_by_handle(&name, &options),

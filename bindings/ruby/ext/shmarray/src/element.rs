@@ -17,7 +17,8 @@ use crate::error::{argument_error, type_error};
 
 /// The bytes of the largest element in the table.
 pub(crate) const LARGEST_BYTES: usize = {
-    let (mut row, mut largest) = (0, 0);
+    let mut row = 0;
+    let mut largest = 0;
     while row < DType::ALL.len() {
         let itemsize = DType::ALL[row].itemsize() as usize;
         largest = if itemsize > largest { itemsize } else { largest };

@@ -109,7 +109,8 @@ fn others_made_room(ruby: &Ruby) -> Result<bool, Error> {
 }
 
 fn raised(ruby: &Ruby, error: &shmarray::Error) -> Result<Error, Error> {
-    let (kind, text) = (error.kind(), error.to_string());
+    let kind = error.kind();
+    let text = error.to_string();
     let class = |name| named_class(ruby, name);
     let exception: Exception = match (kind, error.os_errno()) {
         (ErrorKind::Os, Some(errno)) => class("SystemCallError")?.funcall("new", (text, errno))?,

@@ -94,7 +94,8 @@ impl Caller {
     fn new(has_lock: bool) -> Self {
         // SAFETY: Ruby called the method that runs this, so this is a Ruby thread.
         let thread = unsafe { rb_thread_current() };
-        let (id, is_stopped) = (thread::current().id(), AtomicBool::new(false));
+        let id = thread::current().id();
+        let is_stopped = AtomicBool::new(false);
         Self { thread, id, has_lock, is_stopped, raised: RefCell::new(None) }
     }
 

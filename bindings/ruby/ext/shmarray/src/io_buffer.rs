@@ -55,7 +55,8 @@ pub(crate) fn bytes(ruby: &Ruby, object: Value) -> Result<Option<(*const u8, usi
     if !object.is_kind_of(class) {
         return Ok(None);
     }
-    let (mut base, mut bytes) = (ptr::null(), 0);
+    let mut base = ptr::null();
+    let mut bytes = 0;
     protect(|| {
         // SAFETY: `is_kind_of` checked above that this is a buffer, and both output addresses are
         // valid locals.

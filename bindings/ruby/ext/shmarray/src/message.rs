@@ -181,7 +181,8 @@ impl MessageObject {
     /// Returns one of the arrays. Negative indices count from the end.
     fn array(ruby: &Ruby, this: &Self, arguments: &[Value]) -> Result<Value, Error> {
         let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
-        let (index, access) = (scanned.required.0, arguments::access(scanned.keywords)?);
+        let index = scanned.required.0;
+        let access = arguments::access(scanned.keywords)?;
         let array = this.with(ruby, |message| {
             let count = message.descriptors().len() as i64;
             let position =

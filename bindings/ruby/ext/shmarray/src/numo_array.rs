@@ -155,7 +155,8 @@ fn own(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
 /// Makes a stock view of a hidden array. That one has size 0, so Numo never replaces its memory.
 fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
     let layout = array.layout().clone();
-    let (start, readonly) = (array.segment_data().0.as_ptr(), array.is_readonly());
+    let start = array.segment_data().0.as_ptr();
+    let readonly = array.is_readonly();
     let hidden = wrap(ruby, class, array, &vec![0; layout.ndim()], start)?;
     let view: Value = hidden.funcall("view", ())?;
     let found = struct_of(view.as_raw()).cast::<NArrayView>();
@@ -262,7 +263,8 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
     let front = unsafe { narray.read() };
     let shape = shape_of(&front);
     let has = |flag| front.flags[0] & flag != 0;
-    let (swapped, reversed) = (has(SWAPPED), has(COLUMN_MAJOR));
+    let swapped = has(SWAPPED);
+    let reversed = has(COLUMN_MAJOR);
     match front.kind {
         VIEW => {
             // SAFETY: the array's kind is `VIEW`, so its struct is an `NArrayView` (I1).
@@ -283,7 +285,8 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
             let strides =
                 Layout::contiguous(&shape, itemsize, Order::C).ok().map(|layout| layout.strides);
             let holder = value.as_raw();
-            let (start, shared) = (elements_of(holder), is_ours(holder));
+            let start = elements_of(holder);
+            let shared = is_ours(holder);
             Some(Found { start, holder, shape, strides, shared, swapped, reversed })
         }
     }

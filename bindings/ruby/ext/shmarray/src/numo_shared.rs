@@ -57,7 +57,8 @@ fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
 
 fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value,), (), (), (), RHash, ()>(arguments)?;
-    let (value, asked) = (scanned.required.0, arguments::access(scanned.keywords)?);
+    let value = scanned.required.0;
+    let asked = arguments::access(scanned.keywords)?;
     let is_frozen = value.is_frozen() && value.is_kind_of(ArrayObject::class(ruby));
     let access = if is_frozen { Access::ReadOnly } else { asked };
     let array = match array_of(ruby, value).transpose()? {
@@ -196,7 +197,9 @@ impl Private {
     /// too, or no other Ruby thread runs.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn elements(&self) -> shmarray::Result<Elements<'_>> {
-        let (start, dtype, layout) = (self.found.start, self.dtype.clone(), self.layout.clone());
+        let start = self.found.start;
+        let dtype = self.dtype.clone();
+        let layout = self.layout.clone();
         // SAFETY: `find` read address and layout from Numo's own struct, and the caller keeps the
         // memory in place.
         unsafe { Elements::memory(start, dtype, layout) }
@@ -205,7 +208,8 @@ impl Private {
     /// Fills an array of the same shape and dtype.
     pub(crate) fn copy_to(&self, ruby: &Ruby, to: &Array) -> Result<(), Error> {
         to.expect_dtype(self.dtype.clone()).or_raise(ruby)?;
-        let (start, layout) = (Start(self.found.start), &self.layout);
+        let start = Start(self.found.start);
+        let layout = &self.layout;
         // SAFETY: as in `copied`, `find` read the layout and `reading` keeps the source in place;
         // private memory overlaps no shared array.
         #[allow(unsafe_code)]
@@ -227,7 +231,8 @@ fn copy_to(ruby: &Ruby, buffer: &ArrayObject, offset: u64, value: Value) -> Resu
     };
     let dense = Layout::contiguous(&found.shape, dtype.itemsize(), Order::C).or_raise(ruby)?;
     let buffer = buffer.array(ruby)?;
-    let (start, room) = (buffer.as_ptr() as usize, bytes_of(&buffer));
+    let start = buffer.as_ptr() as usize;
+    let room = bytes_of(&buffer);
     let end = (dense.len() * dtype.itemsize()).checked_add(offset);
     let array = Array::over_memory(
         start.wrapping_add(offset as usize),
@@ -289,7 +294,8 @@ fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Erro
 }
 
 fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Array> {
-    let (start, options) = (Start(found.start), Options::default());
+    let start = Start(found.start);
+    let options = Options::default();
     // SAFETY: `find` read address and layout from Numo's own struct. The array lives on the
     // caller's stack, and `reading` has the guards keep its memory in place.
     #[allow(unsafe_code)]

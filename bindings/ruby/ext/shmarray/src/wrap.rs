@@ -116,8 +116,8 @@ impl View {
     /// Returns the layout; `None` for a view with indirect dimensions.
     fn layout(&self) -> Option<Layout> {
         let view = &self.0;
-        let (ndim, itemsize) =
-            (usize::try_from(view.ndim).ok()?, u64::try_from(view.item_size).ok()?);
+        let ndim = usize::try_from(view.ndim).ok()?;
+        let itemsize = u64::try_from(view.item_size).ok()?;
         // SAFETY: by the protocol `shape` is null or has `ndim` numbers, and lives as long as the
         // view.
         let shape = match unsafe { numbers(view.shape, ndim) } {
@@ -194,7 +194,9 @@ struct Components<'a>(&'a [rb_memory_view_item_component_t]);
 
 impl Components<'_> {
     fn of(format: &CStr) -> Option<Self> {
-        let (mut all, mut count, mut wrong) = (ptr::null_mut(), 0, ptr::null());
+        let mut all = ptr::null_mut();
+        let mut count = 0;
+        let mut wrong = ptr::null();
         let start = format.as_ptr();
         // SAFETY: the format is a C string, and the outputs are valid locals.
         let bytes = unsafe {

@@ -25,7 +25,8 @@ impl Side {
             let builder = node.service_builder(&name.try_into()?);
             Ok(builder.publish_subscribe::<[u8]>().open_or_create()?)
         };
-        let (sends, back) = (service(out)?, service(back)?);
+        let sends = service(out)?;
+        let back = service(back)?;
         let out = sends.publisher_builder().initial_max_slice_len(bytes).create()?;
         let back = back.subscriber_builder().create()?;
         println!("\"ready\"");
@@ -57,8 +58,11 @@ impl Side {
 fn main() -> Result<(), Box<dyn Error>> {
     set_log_level(LogLevel::Error);
     let arguments: Vec<String> = std::env::args().collect();
-    let (name, bytes, count) = (&arguments[2], arguments[3].parse()?, arguments[4].parse::<u64>()?);
-    let (there, back) = (format!("{name}-there"), format!("{name}-back"));
+    let name = &arguments[2];
+    let bytes = arguments[3].parse()?;
+    let count = arguments[4].parse::<u64>()?;
+    let there = format!("{name}-there");
+    let back = format!("{name}-back");
     if arguments[1] == "answer" {
         let side = Side::new(&back, &there, bytes)?;
         for _ in 0..count + WARM_UP {

@@ -137,7 +137,8 @@ fn first_random(directory: &Directory, mut first: Option<String>) -> Option<(Reg
 /// Calls `visit` with each random name of a registry of this user, and with a question: whether the
 /// file is this user's. Only the names that are asked about cost more than to be read.
 fn for_each_random(directory: &Directory, mut visit: impl FnMut(&str, &dyn Fn() -> bool)) {
-    let (start, own) = (plain_name() + "-", own_user());
+    let start = plain_name() + "-";
+    let own = own_user();
     let read = directory.visit_all_names(|entry| {
         if entry.name().starts_with(&start) {
             visit(entry.name(), &|| entry.is_only_name_of(own));

@@ -76,7 +76,8 @@ impl Registered {
     /// Returns a registry of this process's user, in which the process has not registered.
     fn new(directory: Directory, path: CString) -> Self {
         let user = USER.load(Ordering::Relaxed);
-        let (own, families) = (None, Vec::new());
+        let own = None;
+        let families = Vec::new();
         Self { directory, user, path, own, families, child: None, opened: None }
     }
 
@@ -272,7 +273,8 @@ impl Liveness {
 
     /// Whether that owner is known to be dead (I2).
     pub(crate) fn is_dead_owner(&self, owner: u64, info: u64) -> bool {
-        let (byte, cookie) = (family_of(owner).unwrap_or(owner), info >> 40);
+        let byte = family_of(owner).unwrap_or(owner);
+        let cookie = info >> 40;
         if let Some(seen) = self.seen.borrow().get(&(cookie, byte)) {
             return *seen;
         }

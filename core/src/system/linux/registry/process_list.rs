@@ -97,7 +97,8 @@ fn replace(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
 }
 
 fn replace_locked(file: &File, at: usize, from: u64, to: u64) -> io::Result<bool> {
-    let (mut entry, offset) = ([0; ENTRY_BYTES], at * ENTRY_BYTES);
+    let mut entry = [0; ENTRY_BYTES];
+    let offset = at * ENTRY_BYTES;
     if (offset + ENTRY_BYTES) as u64 > file_limit() {
         // A write there would raise SIGXFSZ.
         return Ok(false);

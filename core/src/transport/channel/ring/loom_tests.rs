@@ -236,7 +236,8 @@ impl Model {
         };
         let words = ChannelWords::modelled(layout);
         let payloads: Vec<_> = (0..slots).map(|_| Cell(UnsafeCell::new(0))).collect();
-        let (ring, ends) = (Ring::new(words), Ends::new(words));
+        let ring = Ring::new(words);
+        let ends = Ends::new(words);
         Self { words, ring, ends, payloads: Box::leak(payloads.into_boxed_slice()) }
     }
 

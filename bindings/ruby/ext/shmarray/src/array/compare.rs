@@ -29,7 +29,8 @@ fn is_equal(ruby: &Ruby, this: &ArrayObject, other: Value) -> Result<bool, Error
 /// Returns whether they have the same shape, and equal elements at the same positions.
 fn are_equal(one: &Array, other: &Array) -> bool {
     let is_dense = |array: &Array| array.is_contiguous(Order::C);
-    let (elements, others) = (Elements::of(one), Elements::of(other));
+    let elements = Elements::of(one);
+    let others = Elements::of(other);
     if one.shape() != other.shape() {
         return false;
     }
@@ -47,7 +48,8 @@ fn are_equal(one: &Array, other: &Array) -> bool {
             })
         }
     } else {
-        let (code, other_code) = (one.dtype().code(), other.dtype().code());
+        let code = one.dtype().code();
+        let other_code = other.dtype().code();
         elements.walk_with(&others, &mut |left, right| {
             // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
             let left = unsafe { Number::read(code, left) };
@@ -68,7 +70,8 @@ fn is_equal_by_bytes(dtype: &DType) -> bool {
 /// # Safety
 /// `count` bytes must be readable at both addresses.
 unsafe fn are_bytes_equal(one: *const u8, other: *const u8, count: u64) -> bool {
-    let (count, word_bytes) = (count as usize, size_of::<u64>());
+    let count = count as usize;
+    let word_bytes = size_of::<u64>();
     let words = count / word_bytes;
     let is_same = |at: usize| {
         // SAFETY: the caller guarantees `count` readable bytes, and this word ends within them.
@@ -118,7 +121,8 @@ fn digest(ruby: &Ruby, this: &ArrayObject) -> Result<u64, Error> {
 }
 
 fn digest_of(array: &Array) -> u64 {
-    let (code, itemsize) = (array.dtype().code(), array.dtype().itemsize() as usize);
+    let code = array.dtype().code();
+    let itemsize = array.dtype().itemsize() as usize;
     let mut state = 0;
     Elements::of(array).walk(&mut |address| {
         // SAFETY: `walk` passes an address of an element of this array, whose code this is.

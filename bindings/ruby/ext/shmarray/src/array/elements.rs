@@ -203,8 +203,8 @@ impl<'a> Elements<'a> {
 /// Returns the object that a method was called on, if it is of this library's type.
 #[inline(always)]
 fn object<'a>(this: Value) -> Option<&'a ArrayObject> {
-    let (this, ours) =
-        (this.as_raw(), ptr::from_ref(ArrayObject::data_type()).cast::<rb_data_type_t>());
+    let this = this.as_raw();
+    let ours = ptr::from_ref(ArrayObject::data_type()).cast::<rb_data_type_t>();
     // SAFETY: `this` is the receiver of a method, so it is a valid Ruby object.
     if !unsafe { RTYPEDDATA_P(this) } {
         return None;
@@ -305,7 +305,8 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     check_writable(ruby, this, &array)?;
     let kept = ArrayObject::kept(ruby, &array);
     let array = lent(array);
-    let (elements, mut failed) = (Elements::of(array), None);
+    let elements = Elements::of(array);
+    let mut failed = None;
     let run = protect(|| {
         elements.walk(&mut |address| {
             // SAFETY: `block_given` was true above; if the block jumps, `failed` is still empty,

@@ -64,10 +64,8 @@ fn define_facts(class: RClass) -> Result<(), Error> {
 
 fn create(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let scanned = scan_args::<(Value, Value), (), RArray, (), RHash, ()>(arguments)?;
-    let (dtype, shape) = (
-        arguments::dtype(ruby, scanned.required.0)?,
-        arguments::splat_shape(ruby, scanned.required.1, scanned.splat)?,
-    );
+    let dtype = arguments::dtype(ruby, scanned.required.0)?;
+    let shape = arguments::splat_shape(ruby, scanned.required.1, scanned.splat)?;
     let options = arguments::options(ruby, scanned.keywords)?;
     let array = with_room(ruby, || Array::create(dtype.clone(), &shape, &options))?;
     Ok(ArrayObject::holding(ruby, array))
@@ -163,7 +161,8 @@ impl ArrayObject {
     fn view(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
         let scanned = scan_args::<(Value, Value), (Option<Value>,), (), (), (), ()>(arguments)?;
         let (shape, strides) = scanned.required;
-        let (shape, strides) = (arguments::shape(ruby, shape)?, arguments::strides(ruby, strides)?);
+        let shape = arguments::shape(ruby, shape)?;
+        let strides = arguments::strides(ruby, strides)?;
         let offset = scanned.optional.0.map_or(Ok(0), |offset| arguments::offset(ruby, offset))?;
         Ok(Self::viewing(
             ruby,
@@ -191,7 +190,9 @@ fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<S
 }
 
 fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
-    let (dtype, layout, options) = (array.dtype(), array.layout(), Options::default());
+    let dtype = array.dtype();
+    let layout = array.layout();
+    let options = Options::default();
     // SAFETY: the layout is the array's own, checked when it was made, and counts from the start of
     // its segment's data.
     #[allow(unsafe_code)]

@@ -85,7 +85,8 @@ fn open(
     let open = || unsafe { given.source() }.and_then(Npz::open);
     let npz = copying(given.bytes(), open).or_raise(ruby)?;
     let npz = max_bytes.into_iter().fold(npz, Npz::with_max_bytes);
-    let (npz, is_file) = (Arc::new(npz), bytes.is_nil());
+    let npz = Arc::new(npz);
+    let is_file = bytes.is_nil();
     let open = RefCell::new(Some(Open { npz, owner: owner.into(), is_file }));
     let object = ruby.obj_wrap_as(NpzObject { open, maker }, class).as_value();
     black_box(owner);
@@ -123,7 +124,8 @@ impl NpzObject {
         threads: Value,
     ) -> Result<RArray, Error> {
         let (open, owner) = this.open(ruby)?;
-        let (maker, threads) = (this.maker, arguments::threads(ruby, threads)?);
+        let maker = this.maker;
+        let threads = arguments::threads(ruby, threads)?;
         let loaded =
             try_with_room(ruby, || open.each(&members, threads, |member| loaded(&member, maker)))?;
         black_box(owner); // keeps the object on the stack until here

@@ -52,8 +52,10 @@ fn load_all(
     threads: Value,
     is_numo: bool,
 ) -> Result<Value, Error> {
-    let (maker, threads) = (Maker::new(ruby, is_numo)?, arguments::threads(ruby, threads)?);
-    let (owners, nil) = (ruby.ary_new(), ruby.qnil().as_value());
+    let maker = Maker::new(ruby, is_numo)?;
+    let threads = arguments::threads(ruby, threads)?;
+    let owners = ruby.ary_new();
+    let nil = ruby.qnil().as_value();
     let mut files = Vec::with_capacity(all.len());
     for one in all {
         let (given, owner) =

@@ -28,7 +28,8 @@ pub(super) fn define(files: RModule) -> Result<(), Error> {
 
 /// Saves an array to the file at a path; to an IO if the path is nil.
 fn save(ruby: &Ruby, path: Value, io: Value, array: Value) -> Result<(), Error> {
-    let (target, owners) = (Target::of(path, io)?, ruby.ary_new());
+    let target = Target::of(path, io)?;
+    let owners = ruby.ary_new();
     let saved = match Saved::of(ruby, array, owners)? {
         Saved::Bytes(_) => return Err(no_array(ruby, array)),
         saved => [saved],
@@ -52,7 +53,8 @@ fn save_all(
     values: RArray,
     (is_deflated, threads, align): (bool, Value, u16),
 ) -> Result<(), Error> {
-    let (target, owners) = (Target::of(path, io)?, ruby.ary_new());
+    let target = Target::of(path, io)?;
+    let owners = ruby.ary_new();
     let threads = arguments::threads(ruby, threads)?;
     let options = NpzOptions { is_deflated, threads, align };
     let is_seekable = matches!(target, Target::Io(_)) && is_seekable(io);
