@@ -101,7 +101,8 @@ class GemTest < SharedMemoryTest
     targets = ours.to_h do |package|
       [package["name"], package["targets"].flat_map { |target| target["kind"] }]
     end
-    assert_equal({ "shmarray" => ["lib"], "shmarray-ruby" => ["cdylib", "custom-build"] }, targets)
+    assert_equal({ "shmarray" => %w[lib custom-build], "shmarray-ruby" => %w[cdylib custom-build] },
+                 targets)
     needed = ours.flat_map { |package| package["dependencies"] }
     assert_empty(needed.select { |each| each["kind"] == "dev" || each["target"]&.include?("loom") })
     refute_empty needed
