@@ -362,6 +362,22 @@ def out_of_order(order, exported, module, start, used, path, number):
     yield None
 
 
+# Width
+
+
+def width(tree):
+    """A line has at most 100 columns, comments and pages too, except tables and addresses. No
+    formatter sees comments, pages and shell."""
+    for path, lines in tree.written():
+        if path.endswith(".json"):
+            continue
+        for number, line in enumerate(lines, 1):
+            is_free = line.lstrip(" /!#").startswith("|") or "://" in line or "](" in line
+            if not is_free and len(line) > 100:
+                yield Finding(path, number, f"{len(line)} columns")
+        yield None
+
+
 # Pages
 
 RUST_DOC = re.compile(r"^\s*//[/!] ?")
@@ -410,7 +426,7 @@ def fuzz_targets(tree):
             yield None if is_there else Finding(page, 0, f"lists no target {match[1]}")
 
 
-ALL = (words, homonyms, hosts, suites, features, modules, tables, folders, fuzz_targets)
+ALL = (words, homonyms, hosts, suites, features, modules, width, tables, folders, fuzz_targets)
 RULES = {rule.__name__: rule for rule in ALL}
 
 

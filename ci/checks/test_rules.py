@@ -35,6 +35,7 @@ BREACHES = {
     "an order behind an export": ("modules", "core/src/value/json.rs", "use crate::Layout;"),
     "an order of floors": ("modules", "core/src/value/json.rs", "type A = crate::array::Array;"),
     "an unlisted module": ("modules", "core/src/lib.rs", "pub(crate) mod unlisted;"),
+    "a wide line": ("width", "core/src/value/json.rs", "// " + "x" * 98),
     "a row apart": ("tables", "core/fuzz/README.md", "\n| a | b |"),
     "a row of other cells": ("tables", "core/fuzz/README.md", "| a |"),
     "an unlisted folder": ("folders", "ci/unlisted/run", ""),

@@ -1,4 +1,4 @@
-//! What has no memory of its own: errors, dtypes, shapes, names, numbers, descriptors.
+//! Plain values: errors, dtypes, shapes, names, numbers, descriptors.
 
 pub(crate) mod error;
 pub(crate) mod json;

@@ -33,7 +33,7 @@ pub enum Posted {
     Posted(u64),
     /// No slot was free in that time.
     TimedOut,
-    /// No slot is free, and the channel was created with [`WhenFull::Error`](crate::WhenFull::Error).
+    /// No slot is free, and the channel was created with [`WhenFull::Error`].
     Full,
 }
 

@@ -350,7 +350,8 @@ impl Channel {
         &self.descriptor
     }
 
-    /// Ends this process's part in the channel. Loans and deliveries stay valid until they are dropped.
+    /// Ends this process's part in the channel. Loans and deliveries stay valid until they are
+    /// dropped.
     pub fn close(&self) {
         match &self.side {
             Side::Follower(follower) => follower.close(),

@@ -53,8 +53,7 @@ fn are_equal(one: &Array, other: &Array) -> bool {
         elements.walk_with(&others, &mut |left, right| {
             // SAFETY: `walk_with` passes an address of an element of `one`, whose code this is.
             let left = unsafe { Number::read(code, left) };
-            // SAFETY: `walk_with` passes an address of an element of `other`, whose code this
-            // is.
+            // SAFETY: `walk_with` passes an address of an element of `other`, whose code this is.
             let right = unsafe { Number::read(other_code, right) };
             left.zip(right).is_some_and(|(left, right)| are_numbers_equal(left, right))
         })
