@@ -219,7 +219,18 @@ def family(operation, stride, said):
 
 
 def ends_of(operation, stride):
-    """Returns how the children ended of a family with this stride."""
+    """Returns how the children ended of a family with this stride.
+
+    The operation of a family may be over before its main thread has a turn: then another family
+    does it.
+    """
+    ends = []
+    while not ends:
+        ends = ends_of_one_family(operation, stride)
+    return ends
+
+
+def ends_of_one_family(operation, stride):
     hear, said = os.pipe()
     pid = in_child(lambda: family(operation, stride, said))
     os.close(said)
