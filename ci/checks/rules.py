@@ -244,8 +244,8 @@ FORM_ABSENT_HERE = ("Ruby", "release")
 
 
 def suites(tree):
-    """CONTRIBUTING's table has every suite of ci/suites, says which forms each has, and names no
-    other."""
+    """CONTRIBUTING's table has every suite of ci/checks/runner, says which forms each has, and names
+    no other."""
     rows = {}  # suite: (line, has it the form, in the order of the forms)
     for number, line in enumerate(tree.lines(CONTRIBUTING), 1):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -259,7 +259,7 @@ def suites(tree):
         yield Finding(CONTRIBUTING, 0, f"the table lacks the suite {name}")
     for name, (number, says) in rows.items():
         if name not in listed | ABSENT_HERE:
-            yield Finding(CONTRIBUTING, number, f"ci/suites has no suite {name}")
+            yield Finding(CONTRIBUTING, number, f"ci/checks/runner has no suite {name}")
             continue
         for form, is_said in zip(forms, says, strict=True):
             is_right = is_said == (name in forms[form]) or (name, form) == FORM_ABSENT_HERE
@@ -269,8 +269,8 @@ def suites(tree):
 
 
 def suites_by_form():
-    """The names of the suites of each form: all that this file knows of ci/suites."""
-    sys.path.append(str(ROOT / "ci/suites"))
+    """The names of the suites of each form: all that this file knows of ci/checks/runner."""
+    sys.path.append(str(ROOT / "ci/checks/runner"))
     import listed
 
     of_any_python = functools.partial(re.sub, r"^Python 3\.\d+", "Python 3.x")

@@ -85,7 +85,7 @@ def check(*command):
     return done.returncode, done.stdout + done.stderr
 
 
-# That the stubs say what the modules have is checked by a suite of its own in ci/suites.
+# That the stubs say what the modules have is checked by a suite of its own in ci/checks/runner.
 @pytest.fixture(scope="module")
 def mypy_config(tmp_path_factory):
     """One for all, since its cache has NumPy's stubs."""

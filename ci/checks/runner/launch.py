@@ -1,6 +1,6 @@
 """Runs a command as a fresh login would, with default signal handling and in its own session.
 
-    python ci/suites/launch.py LIFELINE COMMAND …
+    python ci/checks/runner/launch.py LIFELINE COMMAND …
 
 A signal that is ignored or blocked stays so in every child. `nohup` ignores SIGHUP, and a shell
 ignores SIGINT in background commands. A test that expects such a signal to kill its child would

@@ -1,6 +1,6 @@
 """Runs the suites of tests, several at a time, and reports.
 
-    . ci/env; python ci/suites [--ci | --release] [WORD …]
+    . ci/env; python ci/checks/runner [--ci | --release] [WORD …]
 
 With words, only the suites whose names contain one of them. `listed.py` is the list, `running.py`
 says when a suite has failed, `report.py` prints the end.

@@ -22,7 +22,7 @@ import processes
 from counting import Count
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
+ROOT = HERE.parents[2]
 LOGS = ROOT / "target/ci/logs"
 LOOK_SECONDS = 20
 SILENT_LOOKS = 30

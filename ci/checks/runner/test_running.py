@@ -1,4 +1,4 @@
-"""Tests of running.py, launch.py and .ci/run. `pytest ci/suites/test_running.py`"""
+"""Tests of running.py, launch.py and .ci/run. `pytest ci/checks/runner/test_running.py`"""
 
 import os
 import pathlib

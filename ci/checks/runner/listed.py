@@ -205,7 +205,7 @@ CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
 CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
 LOKY_QUICK, LOKY_CI = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
 WATCH_TESTS = (
-    "ci/suites/test_running.py",
+    "ci/checks/runner/test_running.py",
     "ci/measurements/test_leftovers.py",
     "ci/measurements/test_npy_corpus.py",
 )
@@ -214,7 +214,7 @@ INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 
 HOUSE = [
     ("house rules", bash("ci/tidy"), counted_line),
-    ("house rules: what they refuse", pytest("ci/checks"), pytest_line),
+    ("house rules: what they refuse", pytest("ci/checks/test_rules.py"), pytest_line),
     ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
     ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
     ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
