@@ -159,7 +159,8 @@ def has_module(python, module):
 
 def files_of(words):
     """The files of Python's tests that are so named."""
-    return [f"bindings/python/tests/test_{word}.py" for word in words]
+    found = {path.stem: path for path in ROOT.glob("bindings/python/tests/**/test_*.py")}
+    return [str(found[f"test_{word}"].relative_to(ROOT)) for word in words]
 
 
 def only_with_numo(*suite):

@@ -31,7 +31,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
 from .. import _error, multiprocessing
-from .._workers import Dispatcher, Task, WorkerProtocol
+from .._tasks._workers import Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
 _Parameters = ParamSpec("_Parameters")

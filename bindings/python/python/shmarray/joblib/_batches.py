@@ -20,9 +20,9 @@ from joblib._memmapping_reducer import (
 from .. import _core, _share, _shortage
 from .._codec import _collector, _pickler
 from .._codec._parts import Array, ReadOnly
-from .._ipc import _message
-from .._ipc._message import OutgoingMessage
-from .._workers import WorkerProtocol
+from .._tasks._ipc import _message
+from .._tasks._ipc._message import OutgoingMessage
+from .._tasks._workers import WorkerProtocol
 from ..concurrent.process import ExecutorProtocol, ExecutorTask
 
 try:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from joblib.externals.loky import process_executor
 from joblib.externals.loky.backend.process import LokyProcess
 
-from .._workers import Task
+from .._tasks._workers import Task
 from ..concurrent.process import ProcessPoolExecutor
 from ._batches import BatchProtocol, BatchTask, Snapshots
 

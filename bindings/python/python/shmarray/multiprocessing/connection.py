@@ -16,8 +16,8 @@ from multiprocessing.connection import answer_challenge, deliver_challenge, wait
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from .. import _core
-from .._ipc import _message
-from .._ipc._reducers import DupFd
+from .._tasks._ipc import _message
+from .._tasks._ipc._reducers import DupFd
 
 __all__ = ["Client", "Listener", "Pipe", "wait"]
 

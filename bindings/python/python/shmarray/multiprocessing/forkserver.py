@@ -23,7 +23,7 @@ __all__ = [
     "set_forkserver_preload",
 ]
 
-_OURS = "shmarray._ipc._spawn_payload", "shmarray.multiprocessing.queues"
+_OURS = "shmarray._tasks._ipc._spawn_payload", "shmarray.multiprocessing.queues"
 """The modules that every child needs, and those that most children use."""
 
 

@@ -31,7 +31,7 @@ from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, Thre
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 
-from .._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
+from .._tasks._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
 from .context import _default_context, check_context
 
 __all__ = ["Pool", "ThreadPool"]

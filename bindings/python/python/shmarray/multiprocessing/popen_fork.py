@@ -4,7 +4,7 @@ from multiprocessing import popen_fork
 from typing import Any
 
 from .. import _family
-from .._ipc._reaping import Reaping
+from .._tasks._ipc._reaping import Reaping
 
 __all__ = ["Popen"]
 

@@ -7,8 +7,8 @@ from multiprocessing import popen_forkserver, util
 from multiprocessing.reduction import ForkingPickler
 from typing import TYPE_CHECKING, Any
 
-from .._ipc import _spawn_payload
-from .._ipc._reaping import Reaping
+from .._tasks._ipc import _spawn_payload
+from .._tasks._ipc._reaping import Reaping
 from . import forkserver, spawn
 
 __all__ = ["Popen"]

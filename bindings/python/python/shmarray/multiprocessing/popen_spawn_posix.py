@@ -3,8 +3,8 @@
 from multiprocessing import popen_spawn_posix
 from typing import Any
 
-from .._ipc import _spawn_payload
-from .._ipc._reaping import Reaping
+from .._tasks._ipc import _spawn_payload
+from .._tasks._ipc._reaping import Reaping
 
 __all__ = ["Popen"]
 

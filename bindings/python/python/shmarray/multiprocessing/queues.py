@@ -25,12 +25,12 @@ from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from .. import _core, _wire
-from .._ipc import _message
-from .._ipc._fds import is_packing
-from .._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
-from .._ipc._locks import Range
-from .._ipc._queue_slots import MessageCounter, QueueSlots
-from .._ipc._send_queue import SendQueue
+from .._tasks._ipc import _message
+from .._tasks._ipc._fds import is_packing
+from .._tasks._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
+from .._tasks._ipc._locks import Range
+from .._tasks._ipc._queue_slots import MessageCounter, QueueSlots
+from .._tasks._ipc._send_queue import SendQueue
 from .connection import Pipe
 
 __all__ = ["JoinableQueue", "Queue", "SimpleQueue"]

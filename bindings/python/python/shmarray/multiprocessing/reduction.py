@@ -10,7 +10,7 @@ from multiprocessing.reduction import AbstractReducer as AbstractReducer
 from multiprocessing.reduction import recv_handle, recvfds, send_handle, sendfds
 from typing import TYPE_CHECKING, Any
 
-from .._ipc._reducers import DupFd, ReducingPickler
+from .._tasks._ipc._reducers import DupFd, ReducingPickler
 
 __all__ = [
     "DupFd",

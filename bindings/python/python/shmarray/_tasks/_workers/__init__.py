@@ -1,6 +1,6 @@
 """Workers: processes that perform tasks, and the dispatcher that gives tasks to them.
 
-Pools and executors use this package. PROCESSES.md has the protocol, and says what a crash leaves at
+Pools and executors use this package. TASKS.md has the protocol, and says what a crash leaves at
 each of its steps.
 """
 

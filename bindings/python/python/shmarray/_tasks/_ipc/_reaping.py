@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from .. import _core
+from ... import _core
 
 __all__ = ["Reaping"]
 

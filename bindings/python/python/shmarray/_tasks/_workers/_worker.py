@@ -7,8 +7,8 @@ import signal
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from .. import _core, _wire
-from .._error import ending
+from ... import _core, _wire
+from ..._error import ending
 from .._ipc import _fds
 from .._ipc._message import OutgoingMessage
 from . import _pipe

@@ -16,7 +16,7 @@ import shmarray.multiprocessing as mp
 import tasks
 from shmarray import WorkerLost
 from shmarray._codec import _pickler
-from shmarray._ipc import _message
+from shmarray._tasks._ipc import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
 from working import METHODS, no_main, state, sweep_after_deaths, until

@@ -14,7 +14,7 @@ import shmarray
 import shmarray.dask
 import shmarray.joblib
 import shmarray.multiprocessing as mp
-from shmarray._ipc import _message
+from shmarray._tasks._ipc import _message
 from shmarray.concurrent import ProcessPoolExecutor
 from ways import WAYS, each_way, through_bytes
 

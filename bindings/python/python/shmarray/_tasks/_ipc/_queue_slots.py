@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from .. import _core
+from ... import _core
 from ._reducers import DupFd
 
 __all__ = ["MessageCounter", "QueueEnd", "QueueSlots"]

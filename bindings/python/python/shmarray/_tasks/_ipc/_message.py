@@ -6,9 +6,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .. import _core, _shortage, _wire
-from .._codec import _pickler
-from .._codec._parts import ReadOnly
+from ... import _core, _shortage, _wire
+from ..._codec import _pickler
+from ..._codec._parts import ReadOnly
 from ._fds import IncomingFds, OwnedFd
 from ._reducers import ReducingPickler, extra_reducers
 

@@ -1,6 +1,6 @@
 """The messages in golden/, which WIRE.md explains, and the functions that write them today.
 
-python bindings/python/tests/golden_messages.py --write
+python bindings/python/tests/tasks/golden_messages.py --write
 writes them again, after a change of the format with a new `_wire.VERSION`.
 """
 
@@ -15,8 +15,8 @@ import shmarray.multiprocessing as mp
 from shmarray import _core, _dumps, _wire
 from shmarray._codec import _pickler
 from shmarray._core import Pipe
-from shmarray._ipc import _message
-from shmarray._workers import _pipe
+from shmarray._tasks._ipc import _message
+from shmarray._tasks._workers import _pipe
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 HANDLE = (

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from .. import _core, _wire
+from ... import _core, _wire
 from .._ipc import _main_missing, _message
 from .._ipc._message import OutgoingMessage
 from . import _pipe

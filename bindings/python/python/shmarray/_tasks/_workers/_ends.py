@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _core
+from ... import _core
 from .._ipc import _fds
 from .._ipc._reducers import DupFd
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
-from .. import _core, _wire
+from ... import _core, _wire
 
 __all__ = [
     "Fd",

@@ -14,11 +14,11 @@ import shmarray.multiprocessing as mp
 from golden_messages import FIRST_TASK, GOLDEN, HANDLES, MESSAGES, PLAIN, frame, golden, views
 from shmarray import _dumps, _wire
 from shmarray._core import Pipe
-from shmarray._ipc import _message
-from shmarray._workers import _pipe
+from shmarray._tasks._ipc import _message
+from shmarray._tasks._workers import _pipe
 
 PACKAGE = pathlib.Path(shmarray.__file__).parent
-PAGE = pathlib.Path(__file__).parent.parent / "WIRE.md"
+PAGE = pathlib.Path(__file__).parents[2] / "WIRE.md"
 
 
 @pytest.mark.parametrize("name", MESSAGES)

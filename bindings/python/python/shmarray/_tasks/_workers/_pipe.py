@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from .. import _core, _wire
+from ... import _core, _wire
 from .._ipc import _fds, _message
 from .._ipc._message import OutgoingMessage
 

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from .. import _by_handle, _core, _family
+from ... import _by_handle, _core, _family
 from . import _family_lease, _fds, _main_missing, _message
 
 __all__ = ["SpawnPayload", "launching"]

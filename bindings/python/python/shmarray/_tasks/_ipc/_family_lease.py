@@ -7,7 +7,7 @@ an fd with its arguments that holds a lock of the family until then.
 import contextlib
 from typing import Any
 
-from .. import _core, _family
+from ... import _core, _family
 from ._fds import Fd
 from ._reducers import DupFd
 
