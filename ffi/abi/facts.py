@@ -19,6 +19,8 @@ KINDS = {
     "MEMBER": 2,
     "INITIALIZER": 1,
     "FUNCTION": 1,
+    "SYMBOL": 1,
+    "SONAME": 0,
 }
 STATEMENT = re.compile(rf"^({'|'.join(KINDS)})\((.*?)\);$", re.M | re.S)
 HEAD = """\
@@ -42,6 +44,9 @@ HEAD = """\
 #define OPAQUE(name) extern struct name *an_opaque_##name; extern name *an_opaque_##name
 #define INITIALIZER(name, type) extern type a_##name; type a_##name = name
 #define FUNCTION(name, result, ...) _Static_assert(SAME(&name, result (*)(__VA_ARGS__)), #name)
+// What only a linked library has.
+#define SYMBOL(name, version) _Static_assert(sizeof(&name) != 0, version)
+#define SONAME(name) _Static_assert(sizeof(name) != 0, name)
 // Sizes are recorded for pointers of 8 bytes.
 #if UINTPTR_MAX == UINT64_MAX
 #define STRUCT(name, bytes, alignment) \\
@@ -126,16 +131,15 @@ def may_be_added(fact, before, now):
     A member between the others, or in their padding, has no defined value in programs that were
     compiled before.
     """
-    kind, *about = fact
-    struct = ("STRUCT", about[0])
-    if kind != "MEMBER" or struct not in before:
+    if fact[0] != "MEMBER" or ("STRUCT", fact[1]) not in before:
         return True
-    return may_grow(about[0], before) and int(now[fact][0]) >= int(before[struct][0])
+    end = int(before["STRUCT", fact[1]][0])
+    return may_grow(fact[1], before) and int(now[fact][0]) >= end
 
 
 def may_change(fact, before, now):
     """The number of dtypes and the size of some structs may grow, and nothing else may change."""
-    kind, name = fact[:2]
+    kind, name = (*fact, None)[:2]
     if kind == "CONSTANT" and name.endswith("_COUNT"):
         return int(now[fact][0]) > int(before[fact][0])
     if kind == "STRUCT" and may_grow(name, before):

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Records the ABI of the C library, or checks that it is the recorded one.
 
-    ffi/abi/record.py            adds what the header and the list of symbols have in addition
+    ffi/abi/record.py            adds what the header has in addition, also to the list of symbols
     ffi/abi/record.py --check    fails if they, or an installed library, differ from the record
     ffi/abi/record.py --break    records also what breaks programs that were compiled before
 
 The record is recorded.c, which compiles only with a header that has every recorded function,
-constant and struct as it was, and recorded.symbols. It only grows. After a version of an ABI number
-has been released, --break needs another ABI number (the major version), and with it comes another
-name of the library.
+constant and struct as it was. It also has the version of each symbol. It only grows. After a
+version of an ABI number has been released, --break needs another ABI number (the major version),
+and with it comes another name of the library.
 """
 
 import argparse
@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import facts
-import symbols
+import version_script
 from header import NotCompiled, facts_of, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,28 +38,30 @@ def options(arguments):
     return parser.parse_args(arguments)
 
 
-def abi_number():
-    """The major version, which is the number in the library's name."""
-    return re.search(r'^version = "(\d+)\.', (ROOT / "Cargo.toml").read_text(), re.M)[1]
-
-
-def recorded(folder, name, read):
-    path = folder / name
-    return read(path.read_text()) if path.exists() else {}
+def version():
+    """The major version, which is the number of the ABI, and the minor one."""
+    return re.search(r'^version = "(\d+)\.(\d+)', (ROOT / "Cargo.toml").read_text(), re.M).groups()
 
 
 def differences(chosen):
-    """What differs from the record, and what there is now."""
-    before = recorded(chosen.record, "recorded.c", facts.read)
-    linked = recorded(chosen.record, "recorded.symbols", symbols.read)
+    """What differs from the record, what was recorded, and what there is now."""
+    path = chosen.record / "recorded.c"
+    before = facts.read(path.read_text()) if path.exists() else {}
     now = facts_of(chosen.header)
+    if not chosen.check:
+        add_to_map(chosen.map, {fact[1] for fact in now if fact[0] == "FUNCTION"})
     if chosen.library:
-        exported = symbols.of_library(chosen.library)
+        linked = version_script.of_library(chosen.library)
     else:
-        soname = f"libshmarray.so.{abi_number()}"
-        exported = symbols.of_map(chosen.map.read_text(), soname)
-    changes = [*facts.compare(before, now), *symbols.compare(linked, exported)]
-    return changes, now, exported
+        soname = f"libshmarray.so.{version()[0]}"
+        linked = version_script.of_map(chosen.map.read_text(), soname)
+    now |= linked
+    return list(facts.compare(before, now)), before, now
+
+
+def add_to_map(path, functions):
+    node = f"SHMARRAY_{'.'.join(version())}"
+    path.write_text(version_script.with_functions(path.read_text(), functions, node))
 
 
 def check(chosen, changes, now):
@@ -84,18 +86,17 @@ An addition is recorded by ffi/abi/record.py. What breaks the ABI breaks program
 before: undo it, or see --break in ffi/abi/record.py."""
 
 
-def record(chosen, changes, now, exported):
+def record(chosen, changes, before, now):
     breaking = [change.says for change in changes if change.breaks]
     if breaking and not chosen.breaks:
         print("not recorded, since it breaks the ABI:", *breaking, sep="\n  ")
         return 1
     released = RELEASE.findall(chosen.changelog.read_text())
-    of_record = recorded(chosen.record, "recorded.symbols", symbols.read).get("soname", "")
-    if breaking and abi_number() in released and exported["soname"] == of_record:
-        print(f"not recorded: a version of ABI {abi_number()} has been released, and", *breaking)
+    abi, _ = version()
+    if breaking and abi in released and now["SONAME",] == before.get(("SONAME",)):
+        print(f"not recorded: a version of ABI {abi} has been released, and", *breaking)
         return 1
     (chosen.record / "recorded.c").write_text(facts.write(now))
-    (chosen.record / "recorded.symbols").write_text(symbols.write(exported))
     print(*(change.says for change in changes), f"recorded: {len(now)} facts", sep="\n")
     return 0
 
@@ -103,13 +104,13 @@ def record(chosen, changes, now, exported):
 def main(arguments=None):
     chosen = options(arguments)
     try:
-        changes, now, exported = differences(chosen)
+        changes, before, now = differences(chosen)
         if chosen.check:
             return check(chosen, changes, now)
     except NotCompiled as failed:
         print(f"FAILED: {failed}")
         return 1
-    return record(chosen, changes, now, exported)
+    return record(chosen, changes, before, now)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@
 #define OPAQUE(name) extern struct name *an_opaque_##name; extern name *an_opaque_##name
 #define INITIALIZER(name, type) extern type a_##name; type a_##name = name
 #define FUNCTION(name, result, ...) _Static_assert(SAME(&name, result (*)(__VA_ARGS__)), #name)
+// What only a linked library has.
+#define SYMBOL(name, version) _Static_assert(sizeof(&name) != 0, version)
+#define SONAME(name) _Static_assert(sizeof(name) != 0, name)
 // Sizes are recorded for pointers of 8 bytes.
 #if UINTPTR_MAX == UINT64_MAX
 #define STRUCT(name, bytes, alignment) \
@@ -256,3 +259,87 @@ FUNCTION(shma_segment_unlink, int32_t, const char *, shma_error *);
 FUNCTION(shma_status_name, const char *, int32_t);
 FUNCTION(shma_sweep, int32_t, uint64_t *, uint64_t *, shma_error *);
 FUNCTION(shma_version, const char *, void);
+SYMBOL(shma_abi, "SHMARRAY_0.1");
+SYMBOL(shma_array_attach, "SHMARRAY_0.1");
+SYMBOL(shma_array_close, "SHMARRAY_0.1");
+SYMBOL(shma_array_create, "SHMARRAY_0.1");
+SYMBOL(shma_array_data, "SHMARRAY_0.1");
+SYMBOL(shma_array_dtype, "SHMARRAY_0.1");
+SYMBOL(shma_array_dtype_text, "SHMARRAY_0.1");
+SYMBOL(shma_array_handle, "SHMARRAY_0.1");
+SYMBOL(shma_array_handle_to_send, "SHMARRAY_0.1");
+SYMBOL(shma_array_is_contiguous, "SHMARRAY_0.1");
+SYMBOL(shma_array_is_readonly, "SHMARRAY_0.1");
+SYMBOL(shma_array_itemsize, "SHMARRAY_0.1");
+SYMBOL(shma_array_ndim, "SHMARRAY_0.1");
+SYMBOL(shma_array_reshape, "SHMARRAY_0.1");
+SYMBOL(shma_array_retain, "SHMARRAY_0.1");
+SYMBOL(shma_array_select, "SHMARRAY_0.1");
+SYMBOL(shma_array_shape, "SHMARRAY_0.1");
+SYMBOL(shma_array_share, "SHMARRAY_0.1");
+SYMBOL(shma_array_size, "SHMARRAY_0.1");
+SYMBOL(shma_array_slice, "SHMARRAY_0.1");
+SYMBOL(shma_array_strides, "SHMARRAY_0.1");
+SYMBOL(shma_array_transpose, "SHMARRAY_0.1");
+SYMBOL(shma_array_view, "SHMARRAY_0.1");
+SYMBOL(shma_channel_close, "SHMARRAY_0.1");
+SYMBOL(shma_channel_create, "SHMARRAY_0.1");
+SYMBOL(shma_channel_create_by_handle, "SHMARRAY_0.1");
+SYMBOL(shma_channel_dtype, "SHMARRAY_0.1");
+SYMBOL(shma_channel_end, "SHMARRAY_0.1");
+SYMBOL(shma_channel_fd, "SHMARRAY_0.1");
+SYMBOL(shma_channel_handle, "SHMARRAY_0.1");
+SYMBOL(shma_channel_has_handles, "SHMARRAY_0.1");
+SYMBOL(shma_channel_is_ready, "SHMARRAY_0.1");
+SYMBOL(shma_channel_loan, "SHMARRAY_0.1");
+SYMBOL(shma_channel_ndim, "SHMARRAY_0.1");
+SYMBOL(shma_channel_open, "SHMARRAY_0.1");
+SYMBOL(shma_channel_receive, "SHMARRAY_0.1");
+SYMBOL(shma_channel_send, "SHMARRAY_0.1");
+SYMBOL(shma_channel_send_array, "SHMARRAY_0.1");
+SYMBOL(shma_channel_shape, "SHMARRAY_0.1");
+SYMBOL(shma_copied_bytes, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_array, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_close, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_meta, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_missed, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_sequence, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_time_ns, "SHMARRAY_0.1");
+SYMBOL(shma_dtype_itemsize, "SHMARRAY_0.1");
+SYMBOL(shma_dtype_name, "SHMARRAY_0.1");
+SYMBOL(shma_handle_discard, "SHMARRAY_0.1");
+SYMBOL(shma_loan_array, "SHMARRAY_0.1");
+SYMBOL(shma_loan_cancel, "SHMARRAY_0.1");
+SYMBOL(shma_loan_publish, "SHMARRAY_0.1");
+SYMBOL(shma_message_array, "SHMARRAY_0.1");
+SYMBOL(shma_message_close, "SHMARRAY_0.1");
+SYMBOL(shma_message_count, "SHMARRAY_0.1");
+SYMBOL(shma_message_payload, "SHMARRAY_0.1");
+SYMBOL(shma_npy_load, "SHMARRAY_0.1");
+SYMBOL(shma_npy_load_batch, "SHMARRAY_0.1");
+SYMBOL(shma_npy_load_bytes, "SHMARRAY_0.1");
+SYMBOL(shma_npy_save, "SHMARRAY_0.1");
+SYMBOL(shma_npz_close, "SHMARRAY_0.1");
+SYMBOL(shma_npz_contains, "SHMARRAY_0.1");
+SYMBOL(shma_npz_count, "SHMARRAY_0.1");
+SYMBOL(shma_npz_load, "SHMARRAY_0.1");
+SYMBOL(shma_npz_load_all, "SHMARRAY_0.1");
+SYMBOL(shma_npz_name, "SHMARRAY_0.1");
+SYMBOL(shma_npz_open, "SHMARRAY_0.1");
+SYMBOL(shma_npz_open_bytes, "SHMARRAY_0.1");
+SYMBOL(shma_npz_save, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_close, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_fd, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_from_fd, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_pair, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_receive, "SHMARRAY_0.1");
+SYMBOL(shma_pipe_send, "SHMARRAY_0.1");
+SYMBOL(shma_segment_list_close, "SHMARRAY_0.1");
+SYMBOL(shma_segment_list_count, "SHMARRAY_0.1");
+SYMBOL(shma_segment_list_create, "SHMARRAY_0.1");
+SYMBOL(shma_segment_list_get, "SHMARRAY_0.1");
+SYMBOL(shma_segment_unlink, "SHMARRAY_0.1");
+SYMBOL(shma_status_name, "SHMARRAY_0.1");
+SYMBOL(shma_sweep, "SHMARRAY_0.1");
+SYMBOL(shma_version, "SHMARRAY_0.1");
+SONAME("libshmarray.so.0");
