@@ -24,10 +24,10 @@ use crate::dtypes;
 use crate::error::{Full, expected, to_py, value_error};
 use crate::first_use::interned;
 use crate::handles::Handle;
-use crate::lease;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
-use crate::message::wait_in_steps;
+use crate::segment_memory;
 use crate::text_of;
+use crate::wait::wait_in_steps;
 
 use last::Facts;
 pub(crate) use last::Last;
@@ -110,7 +110,11 @@ impl Channel {
     }
 
     /// Receives a message, at first without releasing the GIL.
-    fn receive_view(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::Delivery> {
+    fn receive_delivery(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+    ) -> PyResult<shmarray::Delivery> {
         let attempt = |left| self.channel.receive(left);
         let received = match attempt(AT_ONCE).map_err(to_py)? {
             Delivered::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
@@ -123,7 +127,7 @@ impl Channel {
             at_once => at_once,
         };
         match received {
-            Delivered::Message(view) => Ok(view),
+            Delivered::Message(delivery) => Ok(delivery),
             Delivered::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
             Delivered::Ended { died, .. } => {
                 self.sender_died.store(died, Relaxed);
@@ -134,8 +138,8 @@ impl Channel {
         }
     }
 
-    fn set_last(&self, view: &shmarray::Delivery) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(view));
+    fn set_last(&self, delivery: &shmarray::Delivery) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(delivery));
     }
 }
 
@@ -411,7 +415,7 @@ fn refuse_twice(is_entered: bool) -> PyResult<()> {
     if is_entered { Err(PyRuntimeError::new_err("it is entered already")) } else { Ok(()) }
 }
 
-/// A message that is looked at in a ``with``, and given back at its end.
+/// A message that was received for a ``with``, and whose slot goes back at its end.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Delivery {
     channel: Py<Channel>,
@@ -427,21 +431,21 @@ impl Delivery {
         to_array: impl FnOnce(&Channel, &shmarray::Delivery) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
-        let view = channel.receive_view(py, self.timeout)?;
-        let array = to_array(channel, &view)?;
-        channel.set_last(&view);
+        let delivery = channel.receive_delivery(py, self.timeout)?;
+        let array = to_array(channel, &delivery)?;
+        channel.set_last(&delivery);
         *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((view, array.clone().unbind()));
+            Some((delivery, array.clone().unbind()));
         Ok(array)
     }
 
     fn give_back(&self, py: Python<'_>) -> PyResult<()> {
         let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((view, array)) = held else { return Ok(()) };
-        if view.slot().is_some() {
+        let Some((delivery, array)) = held else { return Ok(()) };
+        if delivery.slot().is_some() {
             slot_arrays::make_readonly(array.bind(py))?;
         }
-        view.release();
+        delivery.release();
         Ok(())
     }
 }
@@ -450,7 +454,9 @@ impl Delivery {
 impl Delivery {
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         refuse_twice(self.held.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
-        self.enter(py, |channel, view| channel.arrays.view(py, view.slot(), view.array()))
+        self.enter(py, |channel, delivery| {
+            channel.arrays.view(py, delivery.slot(), delivery.array())
+        })
     }
 
     #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
@@ -478,8 +484,11 @@ impl Messages {
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         self.0.give_back(py)?;
         // After a `break` the array stays in use: it keeps its slot.
-        let keeping = |_: &Channel, view: &shmarray::Delivery| {
-            lease::to_ndarray(&dtypes::to_numpy(py, view.array().dtype())?, view.array().clone())
+        let keeping = |_: &Channel, delivery: &shmarray::Delivery| {
+            segment_memory::to_ndarray(
+                &dtypes::to_numpy(py, delivery.array().dtype())?,
+                delivery.array().clone(),
+            )
         };
         self.0.enter(py, keeping).map_err(|error| {
             if error.is_instance_of::<PyEOFError>(py) {

@@ -2,28 +2,28 @@
 //!
 //! Users see the package `shmarray` around this module. Its functions validate what only NumPy
 //! understands, and their docstrings document the functions here. An array comes out as a plain
-//! `numpy.ndarray` whose `.base` is a [`lease::Lease`].
+//! `numpy.ndarray` whose `.base` is a [`SegmentMemory`].
 
 mod first_use;
 mod error;
 mod dtypes;
 mod handles;
-#[cfg(target_os = "linux")]
-mod outgoing_fds;
 mod memory;
-mod lease;
+mod segment_memory;
 mod files;
 #[cfg(target_os = "linux")]
-mod message;
+mod wait;
 #[cfg(target_os = "linux")]
 mod channel;
-#[cfg(target_os = "linux")]
-mod queue_slots;
 mod plain;
 #[cfg(target_os = "linux")]
 mod pickling;
+#[cfg(target_os = "linux")]
+mod tasks;
 
 use std::ffi::OsString;
+#[cfg(target_os = "linux")]
+use std::os::fd::{IntoRawFd, RawFd};
 
 use pyo3::exceptions::{PyImportError, PyMemoryError};
 use pyo3::ffi;
@@ -34,8 +34,8 @@ use shmarray::{Access, Array, Descriptor, Options, Order};
 use error::{to_py, value_error};
 use first_use::interned;
 use handles::Handle;
-use lease::{Lease, ReceivedArray};
 use memory::{LARGE_BYTES, Memory};
+use segment_memory::{ReceivedArray, SegmentMemory};
 
 /// Returns a new array of zeros, or with undefined contents.
 #[pyfunction]
@@ -51,7 +51,7 @@ fn create<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = named(order, name, persist, mode)?.uninitialized(!is_zero);
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    lease::to_ndarray(dtype, array)
+    segment_memory::to_ndarray(dtype, array)
 }
 
 /// Returns a new array whose dimension `i` is dimension `axes[i]` of `shape`, which is in C order.
@@ -65,7 +65,7 @@ fn create_permuted<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let options = Options::new().mode(parse_mode(mode)?).uninitialized(!is_zero);
     let array = create_in(dtype, &dimensions(&shape)?, &options)?;
-    lease::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
+    segment_memory::to_ndarray(dtype, array.permute(&axes).map_err(to_py)?)
 }
 
 fn named(order: &str, name: Option<String>, persist: bool, mode: i64) -> PyResult<Options> {
@@ -97,7 +97,7 @@ fn share<'py>(
     let memory = Memory::of(source)?;
     let options = named(order, name, persist, mode)?;
     let dtype = source.getattr("dtype")?;
-    lease::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
+    segment_memory::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
 
 /// Returns the array of a handle, of its text, or of a name.
@@ -115,7 +115,7 @@ fn attach<'py>(
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
-    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    segment_memory::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 fn access(readonly: bool) -> Access {
@@ -169,15 +169,23 @@ fn is_family_alive(text: &str) -> PyResult<bool> {
     shmarray::is_family_alive(text).map_err(to_py)
 }
 
+/// Returns the number of this process's family, and an fd that holds it, which the caller closes.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
+    let (number, lock) = py.detach(shmarray::family).map_err(to_py)?;
+    Ok((number, lock.into_raw_fd()))
+}
+
 /// Returns how many bytes of messages this process sent without shared memory, which had no room.
 #[pyfunction]
 fn in_band_bytes() -> u64 {
     shmarray::in_band_bytes()
 }
 
-/// The position of an ndarray in shared memory: a lease of all data of its segment, the address of
-/// that data, whether it is writeable, and the offset of the array's first element in bytes.
-type Location<'py> = (Bound<'py, Lease>, usize, bool, u64);
+/// The position of an ndarray in shared memory: all data of its segment, the address of that
+/// data, whether it is writeable, and the offset of the array's first element in bytes.
+type Location<'py> = (Bound<'py, SegmentMemory>, usize, bool, u64);
 
 /// Returns the position of an ndarray, or `None` if it is in private memory.
 #[pyfunction]
@@ -186,20 +194,20 @@ fn locate<'py>(array: &Bound<'py, PyAny>) -> PyResult<Option<Location<'py>>> {
     let start = part.segment_data().0;
     let writeable = !part.is_readonly();
     let offset = part.layout().offset;
-    let lease = Bound::new(array.py(), Lease::new(part.whole()))?;
-    Ok(Some((lease, start.as_ptr() as usize, writeable, offset)))
+    let memory = Bound::new(array.py(), SegmentMemory::new(part.whole()))?;
+    Ok(Some((memory, start.as_ptr() as usize, writeable, offset)))
 }
 
-/// Returns the lease of an ndarray in shared memory that its handle describes completely: an array
-/// of numbers that is writeable if its segment is. Returns `None` for any other.
+/// Returns the memory of an ndarray in a segment that its handle describes completely: an array of
+/// numbers that is writeable if its segment is. Returns `None` for any other.
 #[pyfunction]
-fn lease_of(array: &Bound<'_, PyAny>) -> PyResult<Option<Lease>> {
+fn memory_by_handle(array: &Bound<'_, PyAny>) -> PyResult<Option<SegmentMemory>> {
     let memory = Memory::of(array)?;
     let Some(dtype) = dtypes::number(&array.getattr(interned!(array.py(), "dtype"))?)? else {
         return Ok(None);
     };
-    let told = |array: &Array| array.is_readonly() != memory.is_writeable();
-    Ok(memory.in_segment(dtype).filter(told).map(Lease::new))
+    let has_its_access = |array: &Array| array.is_readonly() != memory.is_writeable();
+    Ok(memory.in_segment(dtype).filter(has_its_access).map(SegmentMemory::new))
 }
 
 fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
@@ -209,13 +217,13 @@ fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 /// Returns the handle of an ndarray in shared memory.
 #[pyfunction]
 fn handle(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    Ok(Handle::new(lease::shared(array)?.descriptor()))
+    Ok(Handle::new(segment_memory::shared(array)?.descriptor()))
 }
 
 /// Returns a handle of an ndarray in shared memory to be sent out of band, which holds the array.
 #[pyfunction]
 fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
-    lease::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
+    segment_memory::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
 }
 
 /// Releases what the message of a handle, or of its text, holds.
@@ -375,6 +383,9 @@ mod _core {
     use super::channel::{Channel, Delivery, Last, Loan, Messages};
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::family;
     #[pymodule_export]
     use super::files::{
         Archive, BufferMemory, FileMemory, check_dtype, load_batch, load_npy, npy_header,
@@ -382,28 +393,24 @@ mod _core {
     };
     #[pymodule_export]
     use super::handles::Handle;
-    #[pymodule_export]
-    use super::lease::Lease;
-    #[cfg(target_os = "linux")]
-    #[pymodule_export]
-    use super::message::{Message, Pipe, family};
-    #[cfg(target_os = "linux")]
-    #[pymodule_export]
-    use super::outgoing_fds::{begin_message, end_message, is_in_message, outgoing_fds};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
     #[pymodule_export]
     use super::plain::is_plain;
+    #[pymodule_export]
+    use super::segment_memory::SegmentMemory;
     #[cfg(target_os = "linux")]
     #[pymodule_export]
-    use super::queue_slots::QueueSlots;
+    use super::tasks::{
+        Message, Pipe, QueueSlots, begin_message, end_message, is_in_message, outgoing_fds,
+    };
     #[pymodule_export]
     use super::{
         attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
-        in_band_bytes, is_family_alive, is_shared, lease_of, limit_pool, locate, prepare_pool,
-        run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead, trim_pool,
-        unlink,
+        in_band_bytes, is_family_alive, is_shared, limit_pool, locate, memory_by_handle,
+        prepare_pool, run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead,
+        trim_pool, unlink,
     };
 
     #[pymodule_export]

@@ -30,7 +30,7 @@ def assert_alike(ours, numpys):
     assert (ours.shape, ours.dtype) == (numpys.shape, numpys.dtype)
     if numpys.size * numpys.itemsize:  # without a gap, versions of NumPy differ
         assert ours.strides == numpys.strides
-    assert isinstance(ours.base, shmarray._core.Lease)
+    assert isinstance(ours.base, shmarray._core.SegmentMemory)
     assert ours.flags.writeable
     assert shmarray.is_shared(ours)
 

@@ -18,7 +18,7 @@ import shmarray
 from conftest import listed_arrays
 from shmarray import _core
 from shmarray._codec import _pickler
-from shmarray._core import Lease
+from shmarray._core import SegmentMemory
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
@@ -145,7 +145,7 @@ def test_arrays_of_objects_are_pickled_in_the_ordinary_way_and_the_arrays_in_the
     copy = way({"deep": [source, np.array([(1, "x")], [("a", int), ("b", object)])]})["deep"]
     assert copy[1].tolist() == [(1, "x")]
     assert (copy[0][2:].tolist(), copy[0].dtype) == (["text", None], object)
-    assert isinstance(copy[0][0].base, Lease)
+    assert isinstance(copy[0][0].base, SegmentMemory)
     assert not np.shares_memory(copy[0][0], copy[0][1]["inner"])
     np.testing.assert_array_equal(copy[0][0], inner)
     cycle = np.empty(1, object)

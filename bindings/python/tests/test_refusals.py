@@ -265,8 +265,8 @@ def test_only_a_handle_or_a_text_is_attached(thing):
 
 
 def test_holds_are_not_made_by_hand():
-    with pytest.raises(TypeError, match="Lease"):
-        shmarray._core.Lease()
+    with pytest.raises(TypeError, match="SegmentMemory"):
+        shmarray._core.SegmentMemory()
 
 
 @pytest.fixture

@@ -143,7 +143,7 @@ def test_share_copies_any_array_and_keeps_fortrans_order(source):
         not source.flags.fnc or source.flags.c_contiguous,
         source.flags.fnc,
     )
-    assert isinstance(a.base, shmarray._core.Lease)
+    assert isinstance(a.base, shmarray._core.SegmentMemory)
     assert shmarray.share(a) is a
 
 

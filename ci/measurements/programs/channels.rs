@@ -49,15 +49,15 @@ fn send(channel: &Channel, first: u8) -> Result<()> {
 fn receive(channel: &Channel, timeout: Option<Duration>) -> Result<Option<Delivery>> {
     loop {
         match channel.receive(timeout)? {
-            Delivered::Message(view) => return Ok(Some(view)),
+            Delivered::Message(delivery) => return Ok(Some(delivery)),
             Delivered::Ended { .. } => return Ok(None),
             _ => {} // it polls
         }
     }
 }
 
-fn first(view: &Delivery) -> Result<u8> {
-    view.array().get(&[0])
+fn first(delivery: &Delivery) -> Result<u8> {
+    delivery.array().get(&[0])
 }
 
 fn ask(name: &str, bytes: u64, count: u64, timeout: Option<Duration>) -> Result<f64> {
@@ -66,8 +66,8 @@ fn ask(name: &str, bytes: u64, count: u64, timeout: Option<Duration>) -> Result<
     println!("\"ready\"");
     let round = |number: u64| {
         send(&there, number as u8)?;
-        let view = receive(&back, timeout)?.expect("an answer");
-        assert_eq!(first(&view)?, number as u8, "another frame came back");
+        let delivery = receive(&back, timeout)?.expect("an answer");
+        assert_eq!(first(&delivery)?, number as u8, "another frame came back");
         Ok(())
     };
     (0..WARM_UP).try_for_each(round)?;
@@ -80,9 +80,9 @@ fn answer(name: &str, timeout: Option<Duration>) -> Result<()> {
     let open = |part: &str| Channel::open_within(&format!("{name}.{part}"), true, None);
     let there = open("there")?.expect("waits");
     let back = open("back")?.expect("waits");
-    while let Some(view) = receive(&there, timeout)? {
-        let number = first(&view)?;
-        drop(view);
+    while let Some(delivery) = receive(&there, timeout)? {
+        let number = first(&delivery)?;
+        drop(delivery);
         send(&back, number)?;
     }
     Ok(())
@@ -107,8 +107,8 @@ fn send_all(name: &str, bytes: u64, count: u64, senders: u64, receivers: u64) ->
                 }
             } else {
                 send(&here, 1)?;
-                while let Some(view) = receive(&channel, None)? {
-                    first(&view)?;
+                while let Some(delivery) = receive(&channel, None)? {
+                    first(&delivery)?;
                 }
             }
             std::process::exit(0);

@@ -147,9 +147,9 @@ def _reduce_shared(array: Array) -> Any:
     location = None if array.base is None else _core.locate(array)
     if location is None:
         return None
-    lease, _, is_writeable, offset = location
+    memory, _, is_writeable, offset = location
     is_fixed = is_writeable and not array.flags.writeable
-    handle = str(_core.handle_to_send(lease))
+    handle = str(_core.handle_to_send(memory))
     return again, (
         handle,
         not is_writeable,

@@ -23,13 +23,13 @@ pub(super) struct Facts {
 }
 
 impl Facts {
-    pub(super) fn of(view: &shmarray::Delivery) -> Self {
+    pub(super) fn of(delivery: &shmarray::Delivery) -> Self {
         let mut meta = [0; shmarray::MAX_META_BYTES];
-        let meta_bytes = view.meta().len();
-        meta[..meta_bytes].copy_from_slice(view.meta());
-        let sequence = view.sequence();
-        let time_ns = view.time_ns();
-        let missed = view.missed();
+        let meta_bytes = delivery.meta().len();
+        meta[..meta_bytes].copy_from_slice(delivery.meta());
+        let sequence = delivery.sequence();
+        let time_ns = delivery.time_ns();
+        let missed = delivery.missed();
         Self { sequence, time_ns, meta, meta_bytes, missed }
     }
 

@@ -6,7 +6,7 @@ use pyo3::prelude::*;
 
 use crate::dtypes;
 use crate::first_use::FirstUse;
-use crate::lease;
+use crate::segment_memory;
 
 /// The ndarray of each slot, where all messages have one shape. Each message gets a view of it,
 /// since to make it takes longer than the rest of a message.
@@ -32,11 +32,11 @@ fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 /// up in each.
 fn method_of_ndarray<'py>(
     py: Python<'py>,
-    known: &'static FirstUse<Py<PyAny>>,
+    found: &'static FirstUse<Py<PyAny>>,
     name: &str,
 ) -> PyResult<&'py Bound<'py, PyAny>> {
     let method = || py.import("numpy")?.getattr("ndarray")?.getattr(name).map(Bound::unbind);
-    known.get_or_try_make(py, method).map(|method| method.bind(py))
+    found.get_or_try_make(py, method).map(|method| method.bind(py))
 }
 
 impl SlotArrays {
@@ -53,22 +53,25 @@ impl SlotArrays {
         slot: Option<u32>,
         array: &shmarray::Array,
     ) -> PyResult<Bound<'py, PyAny>> {
-        let known = slot.and_then(|slot| {
+        let earlier = slot.and_then(|slot| {
             let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-            made.get(slot as usize)?.as_ref().map(|known| known.bind(py).clone())
+            made.get(slot as usize)?.as_ref().map(|ndarray| ndarray.bind(py).clone())
         });
-        if let Some(known) = known {
-            return view_of(&known);
+        if let Some(earlier) = earlier {
+            return view_of(&earlier);
         }
-        let made = lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array.without_slot())?;
+        let made = segment_memory::to_ndarray(
+            &dtypes::to_numpy(py, array.dtype())?,
+            array.without_slot(),
+        )?;
         if slot.is_some_and(|slot| self.keep(slot, &made)) { view_of(&made) } else { Ok(made) }
     }
 
     /// Returns whether the ndarray is kept.
     fn keep(&self, slot: u32, array: &Bound<'_, PyAny>) -> bool {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(kept) = made.get_mut(slot as usize) else { return false };
-        let before = kept.replace(array.clone().unbind());
+        let Some(of_slot) = made.get_mut(slot as usize) else { return false };
+        let before = of_slot.replace(array.clone().unbind());
         drop(made);
         drop(before);
         true

@@ -11,7 +11,7 @@ use shmarray::{Error, ErrorKind, Layout, Options, Order};
 use super::input::{Input, path_of};
 use super::room::Room;
 use crate::error::{expected, to_py, value_error};
-use crate::{dtypes, lease};
+use crate::{dtypes, segment_memory};
 
 /// How often the program is told of the progress, and asked whether it was interrupted.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
@@ -57,7 +57,7 @@ pub(crate) fn load_batch<'py>(
     let dtype = dtypes::to_numpy(py, batch.header().dtype().map_err(to_py)?)?;
     if shared {
         let array = py.detach(|| batch.load(&Options::new(), threads, &tell));
-        return lease::to_ndarray(&dtype, array.map_err(|error| teller.error(error))?);
+        return segment_memory::to_ndarray(&dtype, array.map_err(|error| teller.error(error))?);
     }
     let itemsize = batch.header().dtype().map_err(to_py)?.itemsize();
     let layout = Layout::contiguous(batch.shape(), itemsize, Order::C).map_err(to_py)?;

@@ -9,9 +9,9 @@ use shmarray::{Error, Layout, Options, Order};
 use super::input::Input;
 use super::room::{Room, make_readonly};
 use crate::error::to_py;
-use crate::lease::ndarray_over;
 use crate::memory::LARGE_BYTES;
-use crate::{dtypes, lease};
+use crate::segment_memory::ndarray_over;
+use crate::{dtypes, segment_memory};
 
 /// Returns the array of an NPY file and the number of bytes up to its end. The array is None if it
 /// has Python objects. Returns None for what is neither a path nor has a buffer. A header that is
@@ -83,7 +83,7 @@ fn load_shared<'py>(py: Python<'py>, npy: &Npy<'_>) -> PyResult<Bound<'py, PyAny
     let is_short = npy.source().is_memory() && npy.header().data_bytes() < LARGE_BYTES;
     let array = if is_short { load() } else { py.detach(load) };
     let array = array.map_err(to_py)?;
-    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    segment_memory::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 /// Returns a read-only view of the memory. Of a file it returns a private array.

@@ -13,8 +13,8 @@ use super::npy::{check_length, check_not_empty, placed};
 use super::room::{Room, make_readonly};
 use crate::error::to_py;
 use crate::first_use::FirstUse;
-use crate::lease::ndarray_over;
-use crate::{dtypes, lease};
+use crate::segment_memory::ndarray_over;
+use crate::{dtypes, segment_memory};
 
 /// What becomes of a member that is loaded.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -298,7 +298,7 @@ impl Found {
 }
 
 fn shared_array(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
-    lease::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    segment_memory::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
 fn room_for<'py>(py: Python<'py>, header: &Header) -> PyResult<Room<'py>> {

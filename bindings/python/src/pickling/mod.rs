@@ -8,4 +8,4 @@ mod small;
 
 pub(crate) use reducer::Reducer;
 pub(crate) use small::small_payload;
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Stream, bytes_of};

@@ -3,13 +3,12 @@
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Array, DType, Options};
 
 use crate::error::to_py;
-use crate::lease::Lease;
 use crate::memory::LARGE_BYTES;
-use crate::message;
+use crate::segment_memory::SegmentMemory;
 
 /// A new segment has this much more room than necessary: after its last large part a pickle has a
 /// few more bytes.
@@ -158,7 +157,7 @@ impl Stream {
             return Ok(0); // the address may be null
         }
         if !memory.is_c_contiguous() && !memory.is_fortran_contiguous() {
-            return self.write(message::bytes_of(data)?.as_any());
+            return self.write(bytes_of(data)?.as_any());
         }
         // SAFETY: `memory` is a contiguous buffer of `len_bytes` initialized bytes that it keeps
         // alive. Nobody changes them meanwhile: either they are `bytes`, or this thread keeps the
@@ -176,10 +175,10 @@ impl Stream {
     }
 
     /// Returns the segments, with how many bytes of each are used.
-    fn segments(&self) -> Vec<(Lease, usize)> {
+    fn segments(&self) -> Vec<(SegmentMemory, usize)> {
         self.segments
             .iter()
-            .map(|segment| (Lease::new(segment.array.clone()), segment.used))
+            .map(|segment| (SegmentMemory::new(segment.array.clone()), segment.used))
             .collect()
     }
 
@@ -216,5 +215,13 @@ impl Stream {
     /// Empties it.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.rest_most);
+    }
+}
+
+/// Returns the bytes of a bytes-like object. Mutable ones are copied, so that they cannot change.
+pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
+    match payload.cast::<PyBytes>() {
+        Ok(bytes) => Ok(bytes.clone()),
+        Err(_) => Ok(PyMemoryView::from(payload)?.call_method0("tobytes")?.cast_into()?),
     }
 }

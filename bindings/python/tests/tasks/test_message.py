@@ -15,7 +15,7 @@ import pytest
 
 import shmarray
 from conftest import interrupted, listed_arrays
-from shmarray._core import Lease, Pipe, handle_to_send
+from shmarray._core import Pipe, SegmentMemory, handle_to_send
 from working import sweep_after_deaths
 
 # In a cell, and in a segment of its own.
@@ -56,7 +56,7 @@ def test_a_message_arrives_with_its_bytes_and_arrays(files):
     assert view.tolist() == whole[:, ::-1, 1].tolist()
     assert (large[0], large.shape) == (7, (SIZES[1],))
     assert [(type(array), type(array.base)) for array in (whole, view, large)] == [
-        (np.ndarray, Lease)
+        (np.ndarray, SegmentMemory)
     ] * 3
     view[0, 0] = 99
     assert whole[0, 2, 1] == 99

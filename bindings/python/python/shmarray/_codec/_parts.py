@@ -7,7 +7,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 
 from .. import _core, _shortage
-from .._core import Lease
+from .._core import SegmentMemory
 
 Array: TypeAlias = np.ndarray[Any, Any]
 Strides: TypeAlias = tuple[int, ...]
@@ -72,8 +72,8 @@ class Part(NamedTuple):
     mode: str | None
     """How the receiver maps it, in the words of `numpy.memmap`. None if it travels in the message.
     """
-    lease: Lease | None
-    """The lease of the whole data of its segment."""
+    memory: SegmentMemory | None
+    """The whole data of its segment."""
     inline: bytearray
     """The bytes, if they travel in the message."""
 
@@ -85,15 +85,15 @@ class Parts(list[Part]):
         super().__init__()
         self._segments: dict[int, int] = {}
 
-    def of_segment(self, location: tuple[Lease, int, bool, int]) -> tuple[int, bool, int]:
+    def of_segment(self, location: tuple[SegmentMemory, int, bool, int]) -> tuple[int, bool, int]:
         """Takes the result of `_core.locate`. Returns the number of the segment's part, whether it
         is writeable, and the offset in it. A segment has a part for each of its mappings.
         """
-        lease, start, is_writeable, offset = location
+        memory, start, is_writeable, offset = location
         number = self._segments.get(start)
         if number is None:
             number = self._segments[start] = len(self)
-            self.append(Part("r+" if is_writeable else "r", lease, _NOTHING))
+            self.append(Part("r+" if is_writeable else "r", memory, _NOTHING))
         return number, is_writeable, offset
 
     def clear(self) -> None:

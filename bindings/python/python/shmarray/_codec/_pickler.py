@@ -34,13 +34,13 @@ from typing import Any, ClassVar, Protocol, TypeAlias
 import numpy as np
 
 from .. import _core, _shortage, _wire
-from .._core import Lease
+from .._core import SegmentMemory
 from . import _arrow
 from ._collector import Collector, fixed
 from ._parts import Array, PartsLayout, ReadOnly, View, compact_dtype
 
-Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[Lease]]
-"""An encoded object: the payload in pieces, and the leases of the shared parts and then of the
+Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[SegmentMemory]]
+"""An encoded object: the payload in pieces, and the memory of the shared parts and then of the
 stream's segments. `_core.Pipe.send` takes both.
 
 The payload's pieces are the rest of the stream, a table, and the length of that rest (WIRE.md).
@@ -143,9 +143,9 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
     """
     if type(array) is not np.ndarray:
         return None
-    lease = _core.lease_of(array)
-    if lease is not None:
-        return (_wire.ARRAY_READONLY if lease.readonly else _wire.ARRAY,), [lease]
+    memory = _core.memory_by_handle(array)
+    if memory is not None:
+        return (_wire.ARRAY_READONLY if memory.readonly else _wire.ARRAY,), [memory]
     flags, dtype = array.flags, compact_dtype(array)
     if array.dtype.hasobject or not (flags.forc and isinstance(dtype, str)):
         return None
@@ -157,8 +157,10 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
         shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
     except _shortage.FULL:
         return None  # the general way sends its bytes in the message, with a warning
-    lease = _core.lease_of(shared)
-    return ((_wire.ARRAY_PRIVATE,), [lease]) if lease and shared.strides == array.strides else None
+    memory = _core.memory_by_handle(shared)
+    return (
+        ((_wire.ARRAY_PRIVATE,), [memory]) if memory and shared.strides == array.strides else None
+    )
 
 
 def encode_text(text: str) -> Encoded:
@@ -173,7 +175,7 @@ def encode_text(text: str) -> Encoded:
     segments = stream.segments()
     table: Sequence[Any] = [], [], [used for _, used in segments]
     return stream.payload(pickle.dumps(table, 5) if segments else b""), [
-        lease for lease, _ in segments
+        memory for memory, _ in segments
     ]
 
 
@@ -216,10 +218,10 @@ def _encoded(writer: ArrayPickler) -> Encoded:
         views,
         [used for _, used in segments],
     )
-    leases = [part.lease for part in collector.parts if part.lease is not None] + [
-        lease for lease, _ in segments
+    memories = [part.memory for part in collector.parts if part.memory is not None] + [
+        memory for memory, _ in segments
     ]
-    return stream.payload(pickle.dumps(table, 5)), leases
+    return stream.payload(pickle.dumps(table, 5)), memories
 
 
 class Arrays(Protocol):
@@ -293,7 +295,7 @@ def share_all(obj: object) -> Any:
             return pickle.loads(b"".join(written[0]))
         layout = PartsLayout(collector.buffers, collector.parts, large_bytes=1, private_mode="r+")
         memories, stream = (
-            [part.lease or part.inline for part in layout.parts],
+            [part.memory or part.inline for part in layout.parts],
             writer.stream.getvalue(),
         )
     finally:

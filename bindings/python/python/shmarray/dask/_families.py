@@ -77,11 +77,11 @@ def _strided(array: _Array, standard: _Dumps, context: Any) -> _Serialized | Non
     location = None if min(array.strides) < 0 else _frames.part_of_shared(array)
     if location is None:
         return None
-    lease: Any
-    lease, _, _, offset = location
+    segment_memory: Any
+    segment_memory, _, _, offset = location
     steps = zip(array.shape, array.strides, strict=True)
     span = sum((count - 1) * stride for count, stride in steps) + array.itemsize
-    memory = memoryview(lease)[offset : offset + span]
+    memory = memoryview(segment_memory)[offset : offset + span]
     header, _ = standard(np.empty(1, array.dtype), context=context)
     told = {
         "shape": array.shape,

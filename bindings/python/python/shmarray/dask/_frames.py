@@ -11,7 +11,7 @@ from distributed.comm.core import CommClosedError
 from distributed.utils import ensure_memoryview, nbytes
 
 from .. import _core, _shortage
-from .._core import Error, Lease, StaleHandleError
+from .._core import Error, SegmentMemory, StaleHandleError
 from . import _host
 from ._config import Settings
 from ._counters import count
@@ -96,7 +96,7 @@ def arrived(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[dict[str,
     return _with_fixed({key: header[key] for key in header if key != KEY}, fixed), frames
 
 
-def part_of_shared(view: np.ndarray[Any, Any]) -> tuple[Lease, int, bool, int] | None:
+def part_of_shared(view: np.ndarray[Any, Any]) -> tuple[SegmentMemory, int, bool, int] | None:
     """Returns where in shared memory an array is, if it is a sizeable part of its segment."""
     if view.base is None:
         return None

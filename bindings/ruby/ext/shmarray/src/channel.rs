@@ -326,8 +326,8 @@ impl ChannelObject {
             Err(Error::new(ruby.exception_eof_error(), format!("the stream has ended: {how}")))
         };
         match unless_interrupted(received).or_raise(ruby)? {
-            Some(Delivered::Message(view)) => {
-                Ok(Some(ruby.obj_wrap(DeliveryObject(RefCell::new(Some(view)))).as_value()))
+            Some(Delivered::Message(delivery)) => {
+                Ok(Some(ruby.obj_wrap(DeliveryObject(RefCell::new(Some(delivery)))).as_value()))
             }
             Some(Delivered::TimedOut) | None => Ok(None),
             Some(Delivered::Ended { died: false, .. }) => ended(false, "every sender has closed"),
@@ -383,26 +383,26 @@ impl LoanObject {
 impl DeliveryObject {
     /// Returns the array, in its slot.
     fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = this.0.borrow().as_ref().map(|view| view.array().clone());
+        let array = this.0.borrow().as_ref().map(|delivery| delivery.array().clone());
         Ok(ArrayObject::holding(ruby, array.ok_or_else(|| closed(ruby, "delivery"))?))
     }
 
     /// Returns the sequence number, the time in nanoseconds since 1970, the metadata, and the
     /// number of messages that were missed.
     fn facts(ruby: &Ruby, this: &Self) -> Result<RArray, Error> {
-        let view = this.0.borrow();
-        let view = view.as_ref().ok_or_else(|| closed(ruby, "delivery"))?;
+        let delivery = this.0.borrow();
+        let delivery = delivery.as_ref().ok_or_else(|| closed(ruby, "delivery"))?;
         let facts = ruby.ary_new();
-        facts.push(view.sequence())?;
-        facts.push(view.time_ns())?;
-        facts.push(ruby.str_from_slice(view.meta()))?;
-        facts.push(view.missed())?;
+        facts.push(delivery.sequence())?;
+        facts.push(delivery.time_ns())?;
+        facts.push(ruby.str_from_slice(delivery.meta()))?;
+        facts.push(delivery.missed())?;
         Ok(facts)
     }
 
     fn release(&self) {
-        if let Some(view) = self.0.take() {
-            view.release();
+        if let Some(delivery) = self.0.take() {
+            delivery.release();
         }
     }
 }

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ... import _by_handle, _core, _family
-from . import _family_lease, _fds, _main_missing, _message
+from . import _family_lock, _fds, _main_missing, _message
 
 __all__ = ["SpawnPayload", "launching"]
 
@@ -31,7 +31,7 @@ class SpawnPayload:
             self._here, self._there = _core.Pipe.pair()
 
     def __reduce__(self) -> Any:
-        _message.send(self._here, _message.pack((_family_lease.take(), self._process_obj)))
+        _message.send(self._here, _message.pack((_family_lock.take(), self._process_obj)))
         end = self._popen.DupFd(self._popen.duplicate_for_child(self._there.fileno()))
         return _open, (end, _environment(), self._set_start_method)
 

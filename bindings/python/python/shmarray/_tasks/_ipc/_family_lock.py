@@ -1,4 +1,4 @@
-"""The family lease: the fd that keeps a child in its parent's family until it uses shared memory.
+"""The family lock: the fd that keeps a child in its parent's family until it uses shared memory.
 
 A process joins a family at its first use of shared memory. A process that is being started is sent
 an fd with its arguments that holds a lock of the family until then.
@@ -11,17 +11,17 @@ from ... import _core, _family
 from ._fds import Fd
 from ._reducers import DupFd
 
-__all__ = ["FamilyLease", "take"]
+__all__ = ["FamilyLock", "take"]
 
 
 class _Process:
     """The state of this process. Forked children inherit it."""
 
-    lease: "FamilyLease | None" = None
-    """The lease that the parent sent."""
+    family_lock: "FamilyLock | None" = None
+    """The lock that the parent sent."""
 
 
-class FamilyLease(Fd):
+class FamilyLock(Fd):
     """An fd that holds the family: while it is under way, and in the process that receives it."""
 
     __slots__ = ()
@@ -30,13 +30,13 @@ class FamilyLease(Fd):
         return _arrive, (DupFd(self._fd),)
 
 
-def _arrive(fd: Any) -> FamilyLease:
-    _Process.lease = FamilyLease(fd.detach())
-    return _Process.lease
+def _arrive(fd: Any) -> FamilyLock:
+    _Process.family_lock = FamilyLock(fd.detach())
+    return _Process.family_lock
 
 
-def take() -> FamilyLease | None:
-    """Returns a lease for a process that is being started."""
+def take() -> FamilyLock | None:
+    """Returns a family lock for a process that is being started."""
     with contextlib.suppress(OSError):
-        return None if _family.number is None else FamilyLease(_core.family()[1])
+        return None if _family.number is None else FamilyLock(_core.family()[1])
     return None

@@ -7,7 +7,9 @@ use pyo3::types::PyBytes;
 use shmarray::{QUEUE_SLOT_BYTES, QueueSlot};
 
 use crate::error::{to_py, value_error};
-use crate::message::{Pipe, copy_of, wait};
+use crate::wait::wait;
+
+use super::pipe::{Pipe, copy_of};
 
 /// Wraps `shmarray::QueueSlots`.
 #[pyclass(frozen, module = "shmarray._core")]

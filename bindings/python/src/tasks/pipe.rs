@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
 use pyo3::ffi;
@@ -13,12 +13,13 @@ use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::error::{to_py, value_error};
-use crate::lease::{self, ReceivedArray};
 use crate::memory::LARGE_BYTES;
 use crate::parse_access;
+use crate::pickling::bytes_of;
+use crate::segment_memory::{self, ReceivedArray};
+use crate::wait::wait;
 
 // The numbers of Linux.
-const EINTR: i32 = 4;
 const EBADF: i32 = 9;
 const EPIPE: i32 = 32;
 
@@ -110,7 +111,7 @@ impl Pipe {
         let end = self.open()?;
         let pieces = pieces_of(payload)?;
         let pieces = pieces.iter().map(memory_of).collect::<PyResult<Vec<&[u8]>>>()?;
-        let arrays = arrays.iter().map(lease::shared).collect::<PyResult<Vec<_>>>()?;
+        let arrays = arrays.iter().map(segment_memory::shared).collect::<PyResult<Vec<_>>>()?;
         let arrays: Vec<&Array> = arrays.iter().collect();
         let fds = fds.into_iter().map(copy_of).collect::<PyResult<Vec<_>>>()?;
         let fds: Vec<_> = fds.iter().map(AsFd::as_fd).collect();
@@ -162,13 +163,6 @@ impl Pipe {
 fn is_stream(payload: &[u8]) -> bool {
     let Some((stream, length)) = payload.split_last_chunk() else { return false };
     stream.first() == Some(&PROTO) && u64::from_le_bytes(*length) == stream.len() as u64
-}
-
-/// Returns the number of this process's family, and an fd that holds it, which the caller closes.
-#[pyfunction]
-pub(crate) fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
-    let (number, lease) = py.detach(shmarray::family).map_err(to_py)?;
-    Ok((number, lease.into_raw_fd()))
 }
 
 /// Holds the arrays that were received. An array that was taken out lives on by itself.
@@ -250,8 +244,8 @@ impl Message {
         ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)
     }
 
-    /// Returns the memory of one of the arrays: a lease, or an ndarray of bytes if private memory
-    /// is better copied.
+    /// Returns the memory of one of the arrays: a `SegmentMemory`, or an ndarray of bytes if
+    /// private memory is better copied.
     fn memory<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)
             .map(ReceivedArray::into_memory)
@@ -304,62 +298,4 @@ fn memory_of<'a>(piece: &'a Bound<'_, PyAny>) -> PyResult<&'a [u8]> {
         Ok(text) => Ok(text.to_str()?.as_bytes()),
         Err(_) => Ok(piece.cast::<PyBytes>()?.as_bytes()),
     }
-}
-
-/// Returns the bytes of a bytes-like object. Mutable ones are copied, so that they cannot change.
-pub(crate) fn bytes_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyBytes>> {
-    match payload.cast::<PyBytes>() {
-        Ok(bytes) => Ok(bytes.clone()),
-        Err(_) => Ok(PyMemoryView::from(payload)?.call_method0("tobytes")?.cast_into()?),
-    }
-}
-
-/// Waits without the GIL. A signal interrupts the wait for Python's handlers, which may raise; then
-/// the wait goes on.
-// Calls that need not wait do not come here: getting the GIL again takes longer.
-pub(crate) fn wait<T: Send>(
-    py: Python<'_>,
-    timeout: Option<f64>,
-    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
-) -> PyResult<T> {
-    let until = timeout.map(until).transpose()?.flatten();
-    loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        match py.detach(|| attempt(left)) {
-            Err(error) if error.os_errno() == Some(EINTR) => py.check_signals()?,
-            done => return done.map_err(to_py),
-        }
-    }
-}
-
-/// How long one wait takes at the most. A signal that comes just before a wait begins does not end
-/// it: Python's handlers run after it.
-const PATIENCE: Duration = Duration::from_millis(250);
-
-/// Waits as `wait` does, in steps, for calls that tell that the time was over: `None`.
-pub(crate) fn wait_in_steps<T: Send>(
-    py: Python<'_>,
-    timeout: Option<f64>,
-    attempt: impl Fn(Option<Duration>) -> shmarray::Result<Option<T>> + Sync,
-) -> PyResult<Option<T>> {
-    let until = timeout.map(until).transpose()?.flatten();
-    loop {
-        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let step = left.map_or(PATIENCE, |left| left.min(PATIENCE));
-        match py.detach(|| attempt(Some(step))) {
-            Err(error) if error.os_errno() == Some(EINTR) => {}
-            Ok(None) if left.is_none_or(|left| left > step) => {}
-            done => return done.map_err(to_py),
-        }
-        py.check_signals()?;
-    }
-}
-
-/// Returns the instant when this many seconds have passed, or `None` if it is too far to represent.
-fn until(seconds: f64) -> PyResult<Option<Instant>> {
-    if seconds.is_nan() {
-        return Err(value_error("invalid timeout: it is not a number"));
-    }
-    let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
-    Ok(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
 }

@@ -1,9 +1,9 @@
-//! The lease, which keeps a segment mapped under the ndarrays that lie in it.
+//! The memory of a segment as Python's buffers and ndarrays see it.
 //!
-//! An ndarray made by `numpy.ndarray(shape, dtype, lease, …)` has the lease as its `.base`,
-//! and so has the end of every view's chain of bases. NumPy asks for the buffer once, keeps its
-//! address, and releases the buffer at once. A lease therefore has no close: it releases its
-//! segment only when Python drops it.
+//! An ndarray made by `numpy.ndarray(shape, dtype, memory, …)` has the memory as its `.base`, and
+//! so has the end of every view's chain of bases. NumPy asks for the buffer once, keeps its
+//! address, and releases the buffer at once. The memory therefore has no close: the segment is
+//! released only when Python drops it.
 #![allow(unsafe_code)] // the buffer protocol
 
 use std::collections::BTreeMap;
@@ -22,17 +22,17 @@ use crate::memory::{Memory, ndarray, private_copy};
 
 /// Unmapping this many bytes takes longer than getting the GIL again may take.
 const SLOW_TO_DROP_BYTES: u64 = 8 << 20;
-/// The number of leases of each large segment that this process has mapped, by address.
+/// How many [`SegmentMemory`]s there are of each large segment, by its address.
 static LARGE: Mutex<BTreeMap<usize, usize>> = Mutex::new(BTreeMap::new());
 
 /// Keeps a segment mapped: the ``base`` of the arrays in it.
 #[pyclass(frozen, module = "shmarray._core")]
-pub(crate) struct Lease {
-    /// `None` only while the lease is dropped.
+pub(crate) struct SegmentMemory {
+    /// `None` only while it is dropped.
     array: Option<Array>,
 }
 
-impl Lease {
+impl SegmentMemory {
     pub(crate) fn new(array: Array) -> Self {
         if let Some(address) = if_large(&array) {
             let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -42,7 +42,7 @@ impl Lease {
     }
 
     pub(crate) fn array(&self) -> &Array {
-        self.array.as_ref().expect("a lease has its array until it is dropped")
+        self.array.as_ref().expect("it has its array until it is dropped")
     }
 }
 
@@ -53,16 +53,16 @@ fn if_large(array: &Array) -> Option<usize> {
 
 /// Releases large memory without the GIL, so that other threads of Python run meanwhile.
 ///
-/// Python drops a lease with the GIL, and nobody refers to it any more, so other threads cannot use
-/// it. At the end of the interpreter only the thread that ends it comes here.
-impl Drop for Lease {
+/// Python drops it with the GIL, and nobody refers to it any more, so other threads cannot use it.
+/// At the end of the interpreter only the thread that ends it comes here.
+impl Drop for SegmentMemory {
     fn drop(&mut self) {
         let Some(array) = self.array.take() else { return };
         if if_large(&array).is_some_and(is_last) { give_back(array) } else { drop(array) }
     }
 }
 
-/// Returns whether no other lease of that segment is left.
+/// Returns whether no other memory of that segment is left.
 fn is_last(address: usize) -> bool {
     let mut large = LARGE.lock().unwrap_or_else(PoisonError::into_inner);
     let left = large.get_mut(&address).map_or(0, |count| {
@@ -82,7 +82,7 @@ fn give_back(array: Array) {
 }
 
 #[pymethods]
-impl Lease {
+impl SegmentMemory {
     /// Whether its pages are protected from stores.
     #[getter]
     fn readonly(&self) -> bool {
@@ -101,29 +101,29 @@ impl Lease {
     /// `view` points to a `Py_buffer` that may be written, as the interpreter guarantees for this
     /// slot.
     unsafe fn __getbuffer__(
-        lease: Bound<'_, Self>,
+        this: Bound<'_, Self>,
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let array = lease.get().array();
+        let array = this.get().array();
         let whole = array.whole();
         let data = whole.as_ptr().cast();
         let bytes = whole.shape()[0];
         let readonly = c_int::from(array.is_readonly());
         // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. That of `whole` is
-        // mapped while `array` lives, and `array` lives in `lease`, to which the view gets a
+        // mapped while `array` lives, and `array` lives in `this`, to which the view gets a
         // reference. The size is that of a mapping, so it fits an isize.
         let status = unsafe {
-            ffi::PyBuffer_FillInfo(view, lease.as_ptr(), data, bytes as isize, readonly, flags)
+            ffi::PyBuffer_FillInfo(view, this.as_ptr(), data, bytes as isize, readonly, flags)
         };
         match status {
             0 => Ok(()),
-            _ => Err(PyErr::fetch(lease.py())),
+            _ => Err(PyErr::fetch(this.py())),
         }
     }
 
     fn __repr__(&self) -> String {
-        format!("<lease of segment {}>", self.array().descriptor().segment)
+        format!("<memory of segment {}>", self.array().descriptor().segment)
     }
 }
 
@@ -135,8 +135,8 @@ pub(crate) struct ReceivedArray<'py> {
 }
 
 impl<'py> ReceivedArray<'py> {
-    /// Attaches the array: a lease of its segment, or a copy if the memory is private to this
-    /// process and copying is better than mapping.
+    /// Attaches the array; takes a copy if the memory is private to this process and copying is
+    /// better than mapping.
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
         let is_copied = access == Access::CopyOnWrite && shmarray::should_copy(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
@@ -146,7 +146,7 @@ impl<'py> ReceivedArray<'py> {
         let memory = if is_copied {
             private_copy(py, &array.whole())?
         } else {
-            Bound::new(py, Lease::new(array))?.into_any()
+            Bound::new(py, SegmentMemory::new(array))?.into_any()
         };
         Ok(Self { memory, layout, dtype })
     }
@@ -165,7 +165,7 @@ impl<'py> ReceivedArray<'py> {
     }
 }
 
-/// Returns a plain ndarray over an array, whose base is a lease of the array.
+/// Returns a plain ndarray over an array, whose base keeps it.
 pub(crate) fn to_ndarray<'py>(
     dtype: &Bound<'py, PyAny>,
     array: Array,
@@ -173,16 +173,21 @@ pub(crate) fn to_ndarray<'py>(
     let mut layout = array.layout().clone();
     let itemsize = array.dtype().itemsize();
     if array.is_in_slot() {
-        layout.offset -= array.whole().layout().offset; // the lease exports the slot
+        layout.offset -= array.whole().layout().offset; // the base exports the slot
     }
-    ndarray_over(dtype, itemsize, Bound::new(dtype.py(), Lease::new(array))?.as_any(), &layout)
+    ndarray_over(
+        dtype,
+        itemsize,
+        Bound::new(dtype.py(), SegmentMemory::new(array))?.as_any(),
+        &layout,
+    )
 }
 
-/// Returns the array in a segment that an ndarray views or a lease holds, or ValueError if it is in
-/// private memory.
+/// Returns the array in a segment that an ndarray or a [`SegmentMemory`] is over, or ValueError if
+/// it is in private memory.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
-    if let Ok(lease) = array.cast_exact::<Lease>() {
-        return Ok(lease.get().array().clone());
+    if let Ok(memory) = array.cast_exact::<SegmentMemory>() {
+        return Ok(memory.get().array().clone());
     }
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(interned!(array.py(), "dtype"))?)?;

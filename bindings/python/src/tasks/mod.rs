@@ -1,0 +1,9 @@
+//! What only the packages that run tasks use: pipes, what travels in them, and queue slots.
+
+mod outgoing_messages;
+mod pipe;
+mod queue_slots;
+
+pub(crate) use outgoing_messages::{begin_message, end_message, is_in_message, outgoing_fds};
+pub(crate) use pipe::{Message, Pipe};
+pub(crate) use queue_slots::QueueSlots;

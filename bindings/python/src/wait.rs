@@ -1,0 +1,60 @@
+//! Waits without the GIL, which a signal of Python interrupts.
+
+use std::time::{Duration, Instant};
+
+use pyo3::prelude::*;
+
+use crate::error::{to_py, value_error};
+
+/// Linux's number.
+const EINTR: i32 = 4;
+
+/// Waits without the GIL. A signal interrupts the wait for Python's handlers, which may raise; then
+/// the wait goes on.
+// Calls that need not wait do not come here: getting the GIL again takes longer.
+pub(crate) fn wait<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
+) -> PyResult<T> {
+    let until = timeout.map(until).transpose()?.flatten();
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        match py.detach(|| attempt(left)) {
+            Err(error) if error.os_errno() == Some(EINTR) => py.check_signals()?,
+            done => return done.map_err(to_py),
+        }
+    }
+}
+
+/// How long one wait takes at the most. A signal that comes just before a wait begins does not end
+/// it: Python's handlers run after it.
+const PATIENCE: Duration = Duration::from_millis(250);
+
+/// Waits as `wait` does, in steps, for calls that tell that the time was over: `None`.
+pub(crate) fn wait_in_steps<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<Option<T>> + Sync,
+) -> PyResult<Option<T>> {
+    let until = timeout.map(until).transpose()?.flatten();
+    loop {
+        let left = until.map(|until| until.saturating_duration_since(Instant::now()));
+        let step = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+        match py.detach(|| attempt(Some(step))) {
+            Err(error) if error.os_errno() == Some(EINTR) => {}
+            Ok(None) if left.is_none_or(|left| left > step) => {}
+            done => return done.map_err(to_py),
+        }
+        py.check_signals()?;
+    }
+}
+
+/// Returns the instant when this many seconds have passed, or `None` if it is too far to represent.
+fn until(seconds: f64) -> PyResult<Option<Instant>> {
+    if seconds.is_nan() {
+        return Err(value_error("invalid timeout: it is not a number"));
+    }
+    let timeout = Duration::try_from_secs_f64(seconds.max(0.0)).ok();
+    Ok(timeout.and_then(|timeout| Instant::now().checked_add(timeout)))
+}
