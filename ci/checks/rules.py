@@ -23,9 +23,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 NO_TEXT = {".png", ".jpg", ".gz", ".npy", ".npz", ".lock"}
 GENERATED = (
     "ffi/abi/recorded.",  # by ffi/abi/record.py
-    "ci/conformance/golden/segments/",
-    "ci/conformance/golden/bad_segments/",
-    "ci/conformance/golden/index.json",
+    "ci/checks/golden/segments/",
+    "ci/checks/golden/bad_segments/",
+    "ci/checks/golden/index.json",
     "core/tests/npy_corpus/expected.json",  # by make.py beside it
     "ci/measurements/RESULTS.md",
     "ci/measurements/results.json",

@@ -11,15 +11,15 @@ TEXT = "<b2"
 
 TABLE = "core/src/value/dtype/table.rs"
 FORMAT = "core/FORMAT.md"
-GOLDEN = "ci/conformance/golden/make.py"
+GOLDEN = "ci/checks/golden/make.py"
 CONSTANT = "ffi/src/dtype.rs"
 CXX_TYPE = "bindings/cpp/include/shmarray/dtype.hpp"
-DRIVERS = "ci/conformance/drivers/driver"
+DRIVERS = "ci/checks/drivers/driver"
 # What a person edits. Python, Ruby and the command line need nothing.
 TOUCHED = [TABLE, FORMAT, GOLDEN, CONSTANT, CXX_TYPE, f"{DRIVERS}.c", f"{DRIVERS}.cpp"]
 # What programs write from these files.
 HEADER = "include/shmarray.h"
-WRITTEN = [HEADER, "ci/conformance/golden/index.json"]
+WRITTEN = [HEADER, "ci/checks/golden/index.json"]
 
 ROW = f"""\
             /// The upper half of a binary32.

@@ -62,7 +62,7 @@ def test_then_it_works_in_core_c_and_the_command(copy):
 def test_nothing_else_was_touched(copy):
     changed = copy.run("git", "status", "--porcelain", "--untracked-files=all").splitlines()
     files = sorted(line[3:] for line in changed)
-    segments = [path for path in files if path.startswith("ci/conformance/golden/segments/")]
+    segments = [path for path in files if path.startswith("ci/checks/golden/segments/")]
     print("\ntouched: " + ", ".join(TOUCHED) + "\nwritten: " + ", ".join(WRITTEN + segments))
     assert len(segments) == 1
     assert files == sorted(TOUCHED + WRITTEN + segments)

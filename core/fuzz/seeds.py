@@ -14,7 +14,7 @@ import sys
 import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
-GOLDEN = HERE.parent.parent / "ci/conformance/golden"
+GOLDEN = HERE.parent.parent / "ci/checks/golden"
 NPY_CORPUS = HERE.parent / "tests/npy_corpus/files.tar.gz"
 # Longer ones only make every mutation slower.
 MOST_BYTES = 2000

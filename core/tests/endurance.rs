@@ -2,7 +2,7 @@
 //! one directory, one of whom is hostile. In the end nothing is left and no process hangs.
 //!
 //! SHMARRAY_ENDURANCE is the factor of the length: 1 takes seconds; 100 makes 100,000 forks and
-//! 10,000 workers (`ci/kills/README.md` has the figures).
+//! 10,000 workers (`ci/checks/scenarios/README.md` has the figures).
 #![cfg(linux_backend)] // it needs the kernel
 #![allow(missing_docs, unsafe_code)]
 

@@ -147,7 +147,8 @@ NEEDS = {
 SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
-        "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh ci/conformance/run",
+        "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
+        "ci/checks/scenarios/run",
         "ci/packaging/wheel-on-arm64 ci/checks/layers .ci/run",
     )
 )
@@ -273,10 +274,10 @@ EVERYTHING = [
     ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
     (
         "golden files",
-        python("ci/conformance/golden/make.py", "--check"),
+        python("ci/checks/golden/make.py", "--check"),
         doctest_like(r"^(\d+) golden files"),
     ),
-    ("conformance", bash("ci/conformance/run"), counted_line),
+    ("conformance", bash("ci/checks/scenarios/run"), counted_line),
     ("README examples", python("ci/published/readme_examples.py"), counted_line),
     ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
     ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),

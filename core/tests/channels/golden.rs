@@ -8,7 +8,7 @@ use shmarray::{Channel, ChannelStats, DType, Delivered, SegmentKind, segments, u
 use crate::support::{directory, scenario};
 use crate::{can_loan, message, send_to};
 
-/// The id and the name in the file, by ci/conformance/golden/make.py.
+/// The id and the name in the file, by ci/checks/golden/make.py.
 const ID: &str = "goldengoldengoldengoldga";
 const NAME: &str = "golden.channel";
 
@@ -16,7 +16,7 @@ const NAME: &str = "golden.channel";
 fn a_message_in_a_golden_file_is_received_and_the_channel_goes_on() {
     scenario("golden::a_message_in_a_golden_file_is_received_and_the_channel_goes_on", || {
         let golden =
-            Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/conformance/golden/channels/queue");
+            Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci/checks/golden/channels/queue");
         let segment = format!("shmarray-{ID}");
         let name = format!("shmarray-name-{NAME}");
         fs::copy(golden, directory().join(&segment)).unwrap();

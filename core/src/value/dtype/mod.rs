@@ -433,7 +433,7 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "it searches a long text, which is safe")]
     fn every_row_has_a_golden_segment() {
-        let index = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/conformance/golden/index.json");
+        let index = concat!(env!("CARGO_MANIFEST_DIR"), "/../ci/checks/golden/index.json");
         let index = std::fs::read_to_string(index).unwrap();
         for dtype in DType::ALL {
             let line = format!("\"dtype\": {},", dtype.json());

@@ -1,7 +1,7 @@
 """Writes the golden segments and their index from FORMAT.md alone, without the library.
 
-    python ci/conformance/golden/make.py            writes them again
-    python ci/conformance/golden/make.py --check    fails if the committed ones differ
+    python ci/checks/golden/make.py            writes them again
+    python ci/checks/golden/make.py --check    fails if the committed ones differ
 
 This is the second implementation of the format: if it and core disagree, one of them is wrong.
 """

@@ -1,6 +1,6 @@
 """Kills producers and consumers as often as asked, and counts faults and leftovers.
 
-    python ci/kills/run.py --kills 300 --workers DIRECTORY [--seed N]
+    python ci/checks/scenarios/soak.py --kills 300 --workers DIRECTORY [--seed N]
 
 Workers in Python, Ruby and C++ share one pipe. This process keeps both ends open, as a supervisor
 with a queue does. Each worker makes arrays of all sizes, sends them, receives and checks arrays of
@@ -31,7 +31,7 @@ import sys
 import tempfile
 import time
 
-HERE = pathlib.Path(__file__).parent
+DRIVERS = pathlib.Path(__file__).parent.parent / "drivers"
 PR_SET_CHILD_SUBREAPER = 36
 # After so long it hangs: a worker looks many times a second whether it shall stop.
 PATIENCE_S = 120
@@ -84,8 +84,8 @@ class Soak:
         ends = [str(end) for end in self.ends]
         built = pathlib.Path(self.arguments.workers)
         commands = {
-            "python": [sys.executable, str(HERE / "worker.py")],
-            "ruby": ["ruby", str(HERE / "worker.rb")],
+            "python": [sys.executable, str(DRIVERS / "worker.py")],
+            "ruby": ["ruby", str(DRIVERS / "worker.rb")],
             "c++": [str(built / "worker")],
         }
         return [Language(name, [*commands[name], *ends], self) for name in LANGUAGES]

@@ -1,6 +1,6 @@
 """The conformance driver for Python: one command a line in, one answer a line out.
 
-../README.md says what each command does. All elements are read and written by NumPy.
+README.md says what each command does. All elements are read and written by NumPy.
 """
 
 import json

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The conformance driver of Numo arrays. ../README.md says how it must answer.
+# The conformance driver of Numo arrays. README.md says how it must answer.
 # If Numo has no class for a dtype, the driver attaches a Shmarray::Array and answers its bytes.
 
 require "json"

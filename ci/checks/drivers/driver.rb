@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The conformance driver of Shmarray::Array. ../README.md says how it must answer.
+# The conformance driver of Shmarray::Array. README.md says how it must answer.
 
 require "shmarray"
 

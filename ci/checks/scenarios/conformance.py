@@ -1,8 +1,8 @@
 """Runs the conformance drivers over the golden files and over each other; prints the table.
 
-    python ci/conformance/run.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
+    python ci/checks/scenarios/conformance.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
 
-README.md beside this says what a driver is. Every failure is printed with the command. The exit
+../drivers/README.md says what a driver is. Every failure is printed with the command. The exit
 status is 1 if there was a failure, or if anything did not run that no skip accounts for.
 """
 
@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 
-HERE = pathlib.Path(__file__).parent
-GOLDEN = HERE / "golden"
+CHECKS = pathlib.Path(__file__).parent.parent
+GOLDEN = CHECKS / "golden"
 LAYOUTS = ("c", "f", "strided", "reversed", "transposed", "scalar", "empty")
 COUNTS = {"scalar": 1, "empty": 0}
 
@@ -201,7 +201,7 @@ def print_table(names, table):
 
 
 def commands(rust, musl, c, cxx):
-    drivers = HERE / "drivers"
+    drivers = CHECKS / "drivers"
     listed = {
         "rust": [rust],
         "musl": [musl],  # Rust again, over another C library
