@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crate::header::format::Header;
 use crate::memory::mapping::Fill;
-use crate::memory::process;
+use crate::memory::operation::{Awaited, Operation};
 use crate::memory::segment::{CreationOptions, Segment, reserve};
 use crate::memory::slab::{CellRequest, Reuse};
 use crate::memory::sweep::{self, Occasion};
-use crate::system::{self, Directory, Operation};
+use crate::system::{self, Directory};
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::name::SegmentId;
@@ -26,14 +26,12 @@ pub(super) unsafe fn segment(
     options: &CreationOptions,
     fill: &Fill<'_>,
 ) -> Result<Arc<Segment>> {
-    process::begin()?;
-    let _operation = Operation::begin();
+    let operation = Operation::enter_to_create()?;
     let directory = Directory::current();
     system::is_usable(&directory)?;
-    sweep::at_first_create();
     let must_check = sweep::check_before_reuse(&directory);
     if !options.needs_own_segment()
-        && let Some(segment) = in_cell(&directory, dtype, layout, fill, must_check)?
+        && let Some(segment) = in_cell(&operation, &directory, dtype, layout, fill, must_check)?
     {
         return Ok(segment);
     }
@@ -42,27 +40,26 @@ pub(super) unsafe fn segment(
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
     // layout's, which is the header's.
-    unsafe { of_its_own(&directory, header, options, fill) }
+    unsafe { of_its_own(&operation, &directory, header, options, fill) }
 }
 
 /// Returns a new segment with this header and without contents, held by this process.
 #[cfg(linux_backend)]
 #[allow(unsafe_code)]
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
-    process::begin()?;
-    let _operation = Operation::begin();
+    let operation = Operation::enter_to_create()?;
     let directory = Directory::current();
     system::is_usable(&directory)?;
-    sweep::at_first_create();
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
     // elements.
-    unsafe { of_its_own(&directory, header, options, &Fill::Zeros) }
+    unsafe { of_its_own(&operation, &directory, header, options, &Fill::Zeros) }
 }
 
 /// # Safety
 /// The elements of `fill` can be read, and are as many as the header's layout has.
 #[allow(unsafe_code)]
 unsafe fn of_its_own(
+    operation: &Awaited,
     directory: &Directory,
     header: Header,
     options: &CreationOptions,
@@ -76,11 +73,12 @@ unsafe fn of_its_own(
     }
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as those
     // of the header's layout.
-    unsafe { Segment::create(file?, header, options, fill) }
+    unsafe { Segment::create(operation, file?, header, options, fill) }
 }
 
 /// Makes an array in a cell. `None` when it needs a segment of its own.
 fn in_cell(
+    operation: &Awaited,
     directory: &Directory,
     dtype: &DType,
     layout: &Layout,
@@ -89,13 +87,13 @@ fn in_cell(
 ) -> Result<Option<Arc<Segment>>> {
     let Some(request) = CellRequest::new(directory, dtype, layout, fill)? else { return Ok(None) };
     match request.reuse(must_check)? {
-        Reuse::Made(array) => return Ok(Some(Segment::in_cell(array))),
+        Reuse::Made(array) => return Ok(Some(Segment::in_cell(operation, array))),
         Reuse::Impossible => return Ok(None),
         Reuse::NoneFree => {}
     }
     let Some(growth) = request.grow()? else { return Ok(None) };
     before_growing(directory, request.cell_bytes());
-    Ok(request.make(growth)?.map(Segment::in_cell))
+    Ok(request.make(growth)?.map(|array| Segment::in_cell(operation, array)))
 }
 
 /// Reserves memory in the pool for a later array of so many bytes and maps its pages, unless a cell
@@ -106,8 +104,7 @@ fn in_cell(
 /// # Errors
 /// Those of making an array, but [`Error::NoSpace`].
 pub fn prepare_pool(bytes: u64) -> Result<bool> {
-    process::begin()?;
-    let _operation = Operation::begin();
+    let operation = Operation::enter()?.awaited();
     let directory = Directory::current();
     let byte = DType::parse("|u1")?;
     let layout = Layout::contiguous(&[bytes], 1, Order::C)?;
@@ -125,7 +122,7 @@ pub fn prepare_pool(bytes: u64) -> Result<bool> {
             None => None,
         },
     };
-    let segment = made.map(Segment::in_cell);
+    let segment = made.map(|array| Segment::in_cell(&operation, array));
     segment.iter().for_each(|segment| segment.prepare_stores(bytes));
     Ok(segment.is_some()) // it is dropped, which frees the cell
 }

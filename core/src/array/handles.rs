@@ -1,7 +1,7 @@
 //! Handles: the text by which another process finds an array, and what messages hold.
 
 use super::Array;
-use crate::memory::process;
+use crate::memory::operation::Operation;
 use crate::memory::segment;
 use crate::system::{self, Directory, Owner};
 use crate::value::descriptor::Descriptor;
@@ -61,10 +61,10 @@ impl Array {
     /// # Errors
     /// As for [`handle_to_send`](Self::handle_to_send).
     pub fn descriptor_to_send(&self) -> Result<Descriptor> {
-        process::begin()?;
+        let operation = Operation::enter()?;
         loop {
             let ticket = system::family_message(self.segment().directory())?;
-            if self.hold_for_message(ticket)? {
+            if self.hold_for_message(operation, ticket)? {
                 return Ok(Descriptor { ticket: Some(ticket.id), ..self.descriptor() });
             }
         }
@@ -73,16 +73,16 @@ impl Array {
     /// Gives back what the message of a descriptor holds, without attaching the array.
     pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<()> {
         let Some(ticket) = descriptor.ticket else { return Ok(()) };
-        process::begin()?;
-        segment::discard(&Directory::current(), descriptor, ticket)
+        let operation = Operation::enter()?;
+        segment::discard(operation, &Directory::current(), descriptor, ticket)
     }
 
     /// Makes a message hold the array. `false` when such a ticket exists already.
-    pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
+    pub(crate) fn hold_for_message(&self, operation: Operation, ticket: Owner) -> Result<bool> {
         if self.is_in_slot() {
             return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
         }
-        self.segment().hold_for_message(ticket)
+        self.segment().hold_for_message(operation, ticket)
     }
 
     pub(crate) fn release_ticket(&self, ticket: u64) {

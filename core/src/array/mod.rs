@@ -17,9 +17,8 @@ use std::sync::Arc;
 use crate::element::Element;
 use crate::element::copy::End;
 use crate::memory::mapping::{Fill, FillFn};
-use crate::memory::process;
+use crate::memory::operation::Operation;
 use crate::memory::segment::{CreationOptions, Segment};
-use crate::memory::sweep;
 use crate::system::{self, Access, Directory};
 use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
@@ -185,9 +184,8 @@ impl Array {
 
     /// Attaches the array of a message, and leaves the message its ticket.
     pub(crate) fn attach_with_ticket(descriptor: &Descriptor, access: Access) -> Result<Self> {
-        process::begin()?;
-        sweep::at_first_use();
-        let segment = Segment::attach(descriptor, access)?.refuse_channel()?;
+        let operation = Operation::enter_to_attach()?;
+        let segment = Segment::attach(operation, descriptor, access)?.refuse_channel()?;
         let fits = descriptor.layout.check(descriptor.dtype.itemsize(), segment.data_bytes());
         fits.map_err(|error| Error::handle("shape, strides, offset", error.to_string()))?;
         let dtype = descriptor.dtype.clone();
@@ -222,9 +220,8 @@ impl Array {
     }
 
     fn attach_name(name: &str, access: Access) -> Result<Self> {
-        process::begin()?;
-        sweep::at_first_use();
-        let segment = Segment::attach_name(&name.parse()?, access)?.refuse_channel()?;
+        let operation = Operation::enter_to_attach()?;
+        let segment = Segment::attach_name(operation, &name.parse()?, access)?.refuse_channel()?;
         let (dtype, layout) = segment.described();
         let dtype = dtype.clone();
         let layout = layout.clone();
@@ -242,7 +239,7 @@ impl Array {
         shape: &[u64],
         strides: &[i64],
     ) -> Option<Self> {
-        process::begin().ok()?;
+        let _operation = Operation::enter().ok()?;
         let segment = Segment::containing(address)?;
         let offset = (address - segment.data_start().as_ptr() as usize) as u64;
         let layout = Layout { shape: shape.to_vec(), strides: strides.to_vec(), offset };

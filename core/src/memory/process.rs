@@ -1,13 +1,40 @@
-//! Handlers of forks, of the exit and of shortages, and the check before each operation.
+//! The ways into an operation, behind the handlers of forks, of the exit and of shortages.
 
-#[cfg(linux_backend)]
-pub(crate) use handlers::begin;
+use super::operation::{Awaited, Operation};
+use super::sweep;
+use crate::value::error::Result;
 
-/// Does nothing: this backend has no handlers of forks and of the exit.
-#[cfg(not(linux_backend))]
-#[allow(clippy::unnecessary_wraps, reason = "elsewhere it can fail")]
-pub(crate) fn begin() -> crate::value::error::Result<()> {
-    Ok(())
+impl Operation {
+    /// Enters an operation.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`](crate::Error::Unsupported) in a process that a signal handler forked
+    /// inside this library.
+    pub(crate) fn enter() -> Result<Self> {
+        #[cfg(linux_backend)]
+        handlers::register_if_needed();
+        Self::without_handlers()
+    }
+
+    /// Enters an operation that attaches something. The first one in a process sweeps.
+    ///
+    /// # Errors
+    /// As for [`enter`](Self::enter).
+    pub(crate) fn enter_to_attach() -> Result<Self> {
+        let operation = Self::enter()?;
+        sweep::at_first_use();
+        Ok(operation)
+    }
+
+    /// Enters an operation that makes something. The first one in a process sweeps.
+    ///
+    /// # Errors
+    /// As for [`enter`](Self::enter).
+    pub(crate) fn enter_to_create() -> Result<Awaited> {
+        let operation = Self::enter()?.awaited();
+        sweep::at_first_create();
+        Ok(operation)
+    }
 }
 
 #[cfg(linux_backend)]
@@ -17,7 +44,6 @@ mod handlers {
     use crate::memory::segment::{exit, fork};
     use crate::memory::sweep;
     use crate::system;
-    use crate::value::error::Result;
 
     static ARE_REGISTERED: AtomicBool = AtomicBool::new(false);
 
@@ -32,6 +58,14 @@ mod handlers {
         if !ARE_REGISTERED.swap(true, Ordering::Relaxed) {
             system::fork::on_fork_and_exit(fork::before, fork::in_parent, fork::in_child, at_exit);
             system::on_shortage(relieve);
+        }
+    }
+
+    /// Registers the handlers if the linker dropped `AT_LOAD`, or if an earlier initial function
+    /// of the program uses this library.
+    pub(super) fn register_if_needed() {
+        if !ARE_REGISTERED.load(Ordering::Relaxed) {
+            register();
         }
     }
 
@@ -54,17 +88,5 @@ mod handlers {
             sweep::of_unread();
         }
         sweep::at_exit(exit::leave_all());
-    }
-
-    /// Begins an operation that makes or attaches something.
-    ///
-    /// # Errors
-    /// [`Error::Unsupported`](crate::Error::Unsupported) in a process that a signal handler forked
-    /// inside this library.
-    pub(crate) fn begin() -> Result<()> {
-        if !ARE_REGISTERED.load(Ordering::Relaxed) {
-            register(); // the linker dropped AT_LOAD
-        }
-        system::refuse_orphan()
     }
 }

@@ -18,9 +18,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::header::lease::Closed;
 use crate::memory::mapping::{self, Mapped, read_header};
+use crate::memory::operation::Operation;
 use crate::memory::segment::{clear_dead_and_close, holds_all_of};
 use crate::memory::slab::{self, SweepMode};
-use crate::system::{self, Dead, Directory, Liveness, Lookup, Operation};
+use crate::system::{self, Dead, Directory, Liveness, Lookup};
 use crate::value::error::{Error, ErrorKind, Result};
 use crate::value::name::SegmentId;
 
@@ -72,7 +73,7 @@ pub struct Swept {
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
 /// [`Error::NoMemory`](crate::Error::NoMemory) when this process has no memory for its list.
 pub fn sweep() -> Result<Swept> {
-    system::refuse_orphan()?;
+    let _operation = Operation::without_handlers()?;
     sweep_directory(&Directory::current(), SweepMode::AlsoIdle)
 }
 
@@ -82,7 +83,7 @@ pub fn sweep() -> Result<Swept> {
 /// # Errors
 /// As [`sweep`].
 pub fn sweep_dead() -> Result<Swept> {
-    system::refuse_orphan()?;
+    let _operation = Operation::without_handlers()?;
     system::check_headroom()?;
     let directory = Directory::current();
     match system::find_dead(&directory, &Liveness::of(&directory)).dead {
@@ -99,13 +100,13 @@ pub fn sweep_dead() -> Result<Swept> {
 ///
 /// For runtimes that call it now and then, for example at the end of a garbage collection.
 pub fn trim_pool() -> u64 {
-    let _operation = Operation::begin();
+    let Some(_operation) = Operation::to_give_back() else { return 0 };
     slab::release_idle(false)
 }
 
 /// Gives back all memory in this process's pool. Returns its bytes.
 pub fn empty_pool() -> u64 {
-    let _operation = Operation::begin();
+    let Some(_operation) = Operation::to_give_back() else { return 0 };
     slab::release_idle(true)
 }
 
@@ -257,14 +258,17 @@ pub(crate) fn at_first_use() {
     }
 }
 
-/// Does the same at a first use that makes an array. The process registers first, so that it looks
-/// for its registry once.
+/// Does the same at a first use that makes an array. The process registers first, in a directory
+/// that it can use, so that it looks for its registry once.
 pub(crate) fn at_first_create() {
-    if !WAS_USED.load(Ordering::Relaxed) {
-        // Without a registry the arrays are held by locks alone.
-        let _ = system::process_owner(&Directory::current());
+    if WAS_USED.load(Ordering::Relaxed) {
+        return;
     }
-    at_first_use();
+    let directory = Directory::current();
+    if system::is_usable(&directory).is_ok() {
+        let _ = system::process_owner(&directory); // without one, arrays are held by locks alone
+        at_first_use();
+    }
 }
 
 /// The kind of operation that a check for dead processes belongs to. Its number limits how often

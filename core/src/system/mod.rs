@@ -102,15 +102,15 @@ use crate::value::error::{Error, Result};
 
 /// An operation that creates, opens or drops an array. The exit handler waits until it is dropped.
 #[cfg(linux_backend)]
-pub(crate) use linux::operations::Operation;
+pub(crate) use linux::operations::Counted;
 
 /// An operation that no exit handler waits for: only the Linux backend has one.
 #[cfg(not(linux_backend))]
 #[must_use]
-pub(crate) struct Operation(());
+pub(crate) struct Counted(());
 
 #[cfg(not(linux_backend))]
-impl Operation {
+impl Counted {
     pub(crate) fn begin() -> Self {
         Self(())
     }

@@ -29,7 +29,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::array::Array;
-use crate::memory::process;
+use crate::memory::operation::Operation;
 use crate::memory::sweep::{self, Occasion};
 use crate::system::{self, Directory, socket};
 use crate::value::error::{Error, Result};
@@ -147,12 +147,12 @@ impl Pipe {
         fds: &[BorrowedFd<'_>],
         timeout: Option<Duration>,
     ) -> Result<Sent> {
-        process::begin()?;
+        let operation = Operation::enter()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut options =
             SendOptions { ticket_holder: TicketHolder::Fds, inline_bytes: INLINE_BYTES };
         loop {
-            let outgoing = Outgoing::new(payload, arrays, fds.len(), options)?;
+            let outgoing = Outgoing::new(operation, payload, arrays, fds.len(), options)?;
             match self.send_whole(outgoing, fds, until) {
                 Err(Error::Os { source, .. })
                     if options.ticket_holder == TicketHolder::Fds
@@ -218,7 +218,7 @@ impl Pipe {
     /// process has no fd left: then nothing was received. [`Error::InvalidArgument`] when the
     /// packet is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
-        process::begin()?;
+        let _operation = Operation::enter()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         loop {
             let read = |packet: &[u8], payload, locks| {
@@ -285,6 +285,6 @@ impl From<Pipe> for OwnedFd {
 /// # Errors
 /// [`Error::Os`] when there is no access to the registry.
 pub fn family() -> Result<(u64, OwnedFd)> {
-    process::begin()?;
+    let _operation = Operation::enter()?;
     system::keep_family(&Directory::current())
 }

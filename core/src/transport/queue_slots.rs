@@ -21,7 +21,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::memory::process;
+use crate::memory::operation::Operation;
 use crate::system::{self, Directory, Liveness, Owner, SharedWords, socket};
 use crate::value::error::{Error, Result};
 
@@ -119,7 +119,7 @@ impl QueueSlots {
     /// # Errors
     /// [`Error::Os`], with `EINTR` when a signal ended the wait.
     pub fn take(&self, reader: &impl AsFd, timeout: Option<Duration>) -> Result<Option<QueueSlot>> {
-        process::begin()?;
+        let _operation = Operation::enter()?;
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let me = process_id();
         loop {

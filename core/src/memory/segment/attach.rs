@@ -7,7 +7,8 @@ use super::hold::{end_if_unheld, enter, release_ticket};
 use crate::header::control::Ordering;
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes, read_header};
-use crate::system::{self, Access, Directory, Lookup, Operation};
+use crate::memory::operation::Operation;
+use crate::system::{self, Access, Directory, Lookup};
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
 use crate::value::name::{ArrayName, SegmentText};
@@ -23,22 +24,35 @@ enum FoundSegment {
 
 impl Segment {
     /// Returns the segment of a descriptor, mapped now or found in the table.
-    pub(crate) fn attach(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
-        Self::attach_by(Lookup::Id(&descriptor.segment.id), descriptor, access)
+    pub(crate) fn attach(
+        operation: Operation,
+        descriptor: &Descriptor,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        Self::attach_by(operation, Lookup::Id(&descriptor.segment.id), descriptor, access)
     }
 
     /// Returns the segment of a descriptor if it is this user's.
     #[cfg(linux_backend)]
-    pub(crate) fn attach_own(descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
-        Self::attach_by(Lookup::OwnId(&descriptor.segment.id), descriptor, access)
+    pub(crate) fn attach_own(
+        operation: Operation,
+        descriptor: &Descriptor,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        Self::attach_by(operation, Lookup::OwnId(&descriptor.segment.id), descriptor, access)
     }
 
-    fn attach_by(lookup: Lookup<'_>, descriptor: &Descriptor, access: Access) -> Result<Arc<Self>> {
+    fn attach_by(
+        operation: Operation,
+        lookup: Lookup<'_>,
+        descriptor: &Descriptor,
+        access: Access,
+    ) -> Result<Arc<Self>> {
         let text = &descriptor.segment;
         let expected = descriptor.generation;
         let segment = match find(text, access) {
             Some(segment) => segment,
-            None => Self::open(lookup, text.cell, access)?,
+            None => Self::open(operation, lookup, text.cell, access)?,
         };
         let found = segment.generation();
         if found == expected {
@@ -49,12 +63,21 @@ impl Segment {
     }
 
     /// Returns the segment that has a name.
-    pub(crate) fn attach_name(name: &ArrayName, access: Access) -> Result<Arc<Self>> {
-        Self::open(Lookup::Name(name), None, access)
+    pub(crate) fn attach_name(
+        operation: Operation,
+        name: &ArrayName,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        Self::open(operation, Lookup::Name(name), None, access)
     }
 
-    fn open(lookup: Lookup<'_>, cell: Option<u32>, access: Access) -> Result<Arc<Self>> {
-        let _operation = Operation::begin();
+    fn open(
+        operation: Operation,
+        lookup: Lookup<'_>,
+        cell: Option<u32>,
+        access: Access,
+    ) -> Result<Arc<Self>> {
+        let _operation = operation.awaited();
         system::refresh_user();
         let directory = Directory::current();
         system::is_usable(&directory)?;
@@ -137,7 +160,12 @@ fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Foun
 ///
 /// # Errors
 /// As for attaching it.
-pub(crate) fn discard(directory: &Directory, descriptor: &Descriptor, ticket: u64) -> Result<()> {
+pub(crate) fn discard(
+    _operation: Operation,
+    directory: &Directory,
+    descriptor: &Descriptor,
+    ticket: u64,
+) -> Result<()> {
     let text = &descriptor.segment;
     let access = Access::ReadWrite;
     if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {

@@ -7,6 +7,7 @@ use super::hold::{Hold, enter};
 use crate::header::control;
 use crate::header::format::Header;
 use crate::memory::mapping::{Fill, Mapped};
+use crate::memory::operation::Awaited;
 use crate::system::{self, Access, Directory};
 use crate::value::error::{Error, Result};
 use crate::value::name::{ArrayName, random_generation};
@@ -59,6 +60,7 @@ impl Segment {
     /// The elements of `fill` can be read, and are as many as the header's layout has.
     #[allow(unsafe_code)]
     pub(crate) unsafe fn create(
+        _operation: &Awaited,
         file: system::SegmentFile,
         header: Header,
         options: &CreationOptions,

@@ -13,8 +13,9 @@ use crate::element::copy::End;
 use crate::header::control::ChannelWords;
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes};
+use crate::memory::operation::{Awaited, Operation};
 use crate::memory::slab::{CellArray, Slab};
-use crate::system::{self, Access, Directory, Mutex, Operation, Owner};
+use crate::system::{self, Access, Directory, Mutex, Owner};
 use crate::value::descriptor::GENERATION_LIMIT;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
@@ -97,7 +98,7 @@ impl Segment {
     }
 
     /// Makes the segment of a new array in a cell.
-    pub(crate) fn in_cell(array: CellArray) -> Arc<Self> {
+    pub(crate) fn in_cell(_operation: &Awaited, array: CellArray) -> Arc<Self> {
         let CellArray { mapped, cell, entry, generation, data_bytes } = array;
         Self::new(mapped, Some(cell), data_bytes, generation, Hold::Entry(entry))
     }
@@ -255,16 +256,12 @@ impl Segment {
 
     /// Gives back the ticket of a message that was received or is unwanted.
     pub(crate) fn release_ticket(&self, ticket: u64) {
-        if system::is_orphaned() {
-            return; // the ticket is its parent's
-        }
-        let _operation = Operation::begin();
+        let Some(_operation) = Operation::to_give_back() else { return };
         release_ticket(&self.mapped, self.cell, &self.leases(), ticket);
     }
 
     /// Holds for a message, by an entry or by a link. `false` when such a ticket exists already.
-    pub(crate) fn hold_for_message(&self, ticket: Owner) -> Result<bool> {
-        system::refuse_orphan()?;
+    pub(crate) fn hold_for_message(&self, _operation: Operation, ticket: Owner) -> Result<bool> {
         let leases = self.leases();
         if leases.hold_for_message(ticket.id, ticket.info) {
             return Ok(true);
@@ -300,12 +297,10 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        if system::is_orphaned() {
-            // The tables may be inconsistent, and the leases are the parent's.
-            std::mem::forget(Arc::clone(&self.mapped));
+        let Some(_operation) = Operation::to_give_back() else {
+            std::mem::forget(Arc::clone(&self.mapped)); // it stays mapped: its hold is the parent's
             return;
-        }
-        let _operation = Operation::begin();
+        };
         remove(self);
         drop(self.leave());
         self.cache_mapping();

@@ -5,6 +5,7 @@
 use crate::header::control::PERSIST;
 use crate::header::format::{EntryCopy, Header, SlabLayout, described_cell};
 use crate::memory::mapping::read_header;
+use crate::memory::operation::Operation;
 use crate::system::{self, Access, Directory, Liveness, Lookup, TicketLink};
 use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
@@ -76,7 +77,7 @@ pub struct SegmentInfo {
 /// [`Error::NoMemory`](crate::Error::NoMemory) when this process has no memory for the list;
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn segments() -> Result<Vec<SegmentInfo>> {
-    system::refuse_orphan()?;
+    let _operation = Operation::without_handlers()?;
     let directory = Directory::current();
     let mut ids = directory.segment_ids()?;
     ids.sort_unstable();
@@ -110,7 +111,7 @@ const LIST: &str = "the list of segments";
 /// [`Error::InvalidHandle`](crate::Error::InvalidHandle);
 /// [`Error::Unsupported`](crate::Error::Unsupported) as for every call.
 pub fn is_family_alive(handle: &str) -> Result<bool> {
-    system::refuse_orphan()?;
+    let _operation = Operation::without_handlers()?;
     let directory = Directory::current();
     let handle = Descriptor::parse(handle)?;
     let liveness = Liveness::of(&directory);

@@ -5,6 +5,7 @@ use crate::header::control;
 use crate::header::format::Header;
 use crate::header::lease::Closed;
 use crate::memory::mapping::{Mapped, read_header};
+use crate::memory::operation::Operation;
 use crate::system::{self, Directory, Liveness, Lookup};
 use crate::value::error::{Error, Result};
 
@@ -13,7 +14,7 @@ use crate::value::error::{Error, Result};
 /// # Errors
 /// [`Error::NameNotFound`], [`Error::InvalidName`], [`Error::NotOwner`].
 pub fn unlink(name: &str) -> Result<()> {
-    system::refuse_orphan()?;
+    let _operation = Operation::without_handlers()?;
     let directory = Directory::current();
     let name = name.parse()?;
     system::is_usable(&directory)?;

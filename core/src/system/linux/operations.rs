@@ -28,9 +28,9 @@ thread_local! {
 
 /// An operation in progress, counted until it is dropped.
 #[must_use]
-pub(crate) struct Operation(());
+pub(crate) struct Counted(());
 
-impl Operation {
+impl Counted {
     pub(crate) fn begin() -> Self {
         OWN.with(|own| own.set(own.get() + 1));
         UNDER_WAY.fetch_add(1, Ordering::Relaxed);
@@ -38,7 +38,7 @@ impl Operation {
     }
 }
 
-impl Drop for Operation {
+impl Drop for Counted {
     fn drop(&mut self) {
         OWN.with(|own| own.set(own.get() - 1));
         if UNDER_WAY.fetch_sub(1, Ordering::Release) & AWAITED != 0 {

@@ -9,6 +9,7 @@ use super::loan::{Posted, Slot, publish, slot};
 use super::slot::Meta;
 use super::slot_use;
 use crate::array::Array;
+use crate::memory::operation::Operation;
 use crate::system;
 use crate::value::descriptor::Descriptor;
 use crate::value::error::Result;
@@ -20,6 +21,7 @@ pub(super) fn send(
     meta: Meta,
     timeout: Option<Duration>,
 ) -> Result<Posted> {
+    let operation = Operation::enter()?;
     let share = match slot(end, timeout)? {
         Slot::Taken(taken) => slot_use::begin(Arc::clone(end), taken),
         Slot::TimedOut => return Ok(Posted::TimedOut),
@@ -31,7 +33,7 @@ pub(super) fn send(
         let text = descriptor.to_handle();
         // The text comes first: whoever recovers the slot gives back the ticket that it finds.
         handle_text::write(end, share.slot(), text.as_bytes())?;
-        if array.hold_for_message(ticket)? {
+        if array.hold_for_message(operation, ticket)? {
             return publish(&share, end, meta, &[], text.len() as u64).map(Posted::Posted);
         }
     }

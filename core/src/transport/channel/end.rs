@@ -160,7 +160,8 @@ impl End {
         }
     }
 
-    /// Whether this process has joined with this end, and is no child of the one that has.
+    /// Whether this process has joined with this end, and is no child of the one that has. An
+    /// orphan has no end: it was forked after each that it inherited, and joins none.
     pub(super) fn is_ours(&self) -> bool {
         self.fork == system::fork::forks()
     }
@@ -348,7 +349,7 @@ impl Source for End {
 
 impl Drop for End {
     fn drop(&mut self) {
-        if self.is_ours() && !system::is_orphaned() {
+        if self.is_ours() {
             self.close();
             while let Some(taken) = self.undelivered.take_oldest() {
                 self.give_back(taken);

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::memory::operation::Operation;
 use crate::memory::segment::Segment;
 use crate::system::{Access, Lookup};
 use crate::value::descriptor::Descriptor;
@@ -37,10 +38,12 @@ impl HandleOrName {
 
     /// Attaches the segment if it is this user's. The owner of a file may truncate it, which kills
     /// whoever has mapped it; the channels of other users are read by calls.
-    pub(super) fn attach(&self) -> Result<Arc<Segment>> {
+    pub(super) fn attach(&self, operation: Operation) -> Result<Arc<Segment>> {
         match self {
-            Self::Handle(descriptor) => Segment::attach_own(descriptor, Access::ReadWrite),
-            Self::Name(name) => Segment::attach_name(name, Access::ReadWrite),
+            Self::Handle(descriptor) => {
+                Segment::attach_own(operation, descriptor, Access::ReadWrite)
+            }
+            Self::Name(name) => Segment::attach_name(operation, name, Access::ReadWrite),
         }
     }
 

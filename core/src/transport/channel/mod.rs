@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use crate::array::{Array, Options};
 use crate::header::format::{ChannelLayout, ChannelMode, META_BYTES, Payload, WhenFull};
-use crate::memory::process;
+use crate::memory::operation::Operation;
 use crate::system::{self, Mutex};
 use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
@@ -128,7 +128,7 @@ impl Joined {
 impl Channel {
     /// Returns this process's end. A forked child joins anew.
     fn end(&self) -> Result<Arc<End>> {
-        process::begin()?;
+        let _operation = Operation::enter()?;
         let (end, joined, joining, receives) = match &self.side {
             Side::Member { end, joined, joining, receives } => (end, joined, joining, *receives),
             Side::Follower(follower) => return Err(follower.refuse_to_send()),
@@ -247,7 +247,7 @@ impl Channel {
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
         match &self.side {
             Side::Follower(follower) => {
-                process::begin()?;
+                let _operation = Operation::enter()?;
                 follower.receive(timeout)
             }
             Side::Member { .. } => received::receive(self.end()?, timeout),

@@ -10,8 +10,7 @@ use super::opened::Opened;
 use super::reader::not_a_channel;
 use super::{Channel, Joined, Side};
 use crate::header::format::ChannelMode;
-use crate::memory::process;
-use crate::memory::sweep;
+use crate::memory::operation::Operation;
 use crate::system::{self, Appearances, Directory, Mutex};
 use crate::value::error::{Error, ErrorKind, Result};
 
@@ -35,7 +34,7 @@ impl Channel {
         match Self::open_segment(&sought) {
             Ok(opened) => Self::join(opened, receives),
             Err(error) if is_for_followers(&error) => {
-                process::begin()?;
+                let _operation = Operation::enter()?;
                 let directory = Directory::current();
                 system::is_usable(&directory)?; // a follower asks for locks, too
                 Self::follow(Follower::open(&directory, &sought)?)
@@ -84,9 +83,8 @@ impl Channel {
     }
 
     pub(super) fn open_segment(sought: &HandleOrName) -> Result<Opened> {
-        process::begin()?;
-        sweep::at_first_use();
-        let opened = Opened::new(sought.attach()?).ok_or_else(not_a_channel)?;
+        let operation = Operation::enter_to_attach()?;
+        let opened = Opened::new(sought.attach(operation)?).ok_or_else(not_a_channel)?;
         sought.check(&opened.descriptor())?;
         Ok(opened)
     }

@@ -6,7 +6,6 @@ use super::end::End;
 use super::ring::Taken;
 use crate::array::{Array, Shares, SlotOwner, SlotShare};
 use crate::memory::segment::Segment;
-use crate::system;
 use crate::value::shape::Layout;
 
 /// Begins a use of a slot that an end has taken.
@@ -26,7 +25,7 @@ pub(super) fn array(end: Arc<End>, taken: Taken, first: Option<Layout>) -> Array
 /// Ends the use of a slot. Returns what the end has taken, unless it was given back before.
 pub(super) fn end_use(share: &SlotShare, end: &End) -> Option<Taken> {
     let taken = share.end().then(|| end.own_slot(share.slot()).taken(share.slot()));
-    taken.filter(|_| end.is_ours() && !system::is_orphaned()) // otherwise the slot is the parent's
+    taken.filter(|_| end.is_ours()) // otherwise the slot is the parent's
 }
 
 impl SlotOwner for End {
@@ -43,7 +42,7 @@ impl SlotOwner for End {
     }
 
     fn give_back(&self, slot: u32) {
-        if self.is_ours() && !system::is_orphaned() {
+        if self.is_ours() {
             Self::give_back(self, self.own_slot(slot).taken(slot));
         }
     }

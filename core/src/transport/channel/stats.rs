@@ -6,7 +6,8 @@ use super::reader::Reader;
 use super::ring::look::{self, SlotUse};
 use super::slot::SlotHead;
 use crate::header::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
-use crate::system::{self, Directory, Liveness};
+use crate::memory::operation::Operation;
+use crate::system::{Directory, Liveness};
 use crate::value::dtype::DType;
 use crate::value::error::Result;
 
@@ -68,7 +69,7 @@ impl ChannelStats {
     /// # Errors
     /// As for [`Channel::open`](super::Channel::open).
     pub fn read(handle_or_name: &str) -> Result<Self> {
-        system::refuse_orphan()?;
+        let _operation = Operation::enter()?;
         let directory = Directory::current();
         let reader = Reader::open(&directory, &HandleOrName::parse(handle_or_name)?)?;
         let layout = reader.layout;

@@ -8,6 +8,7 @@ use rustc_hash::FxHashMap;
 
 use super::head::{Body, HEADER_BYTES, Head, no_message};
 use crate::array::{Array, Options};
+use crate::memory::operation::Operation;
 use crate::system::{self, Directory, Owner, socket};
 use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
@@ -33,6 +34,7 @@ pub(super) struct SendOptions {
 
 /// A message that is being made. If it is dropped before it is sent it gives its tickets back.
 pub(super) struct Outgoing<'a> {
+    operation: Operation,
     head: [u8; HEADER_BYTES],
     /// The handles, or the handle of the body.
     handles: Vec<u8>,
@@ -50,12 +52,14 @@ pub(super) struct Outgoing<'a> {
 
 impl<'a> Outgoing<'a> {
     pub(super) fn new(
+        operation: Operation,
         payload: &'a [&'a [u8]],
         arrays: &[&Array],
         fds: usize,
         options: SendOptions,
     ) -> Result<Self> {
         let mut outgoing = Self {
+            operation,
             head: [0; HEADER_BYTES],
             handles: Vec::new(),
             payload,
@@ -117,7 +121,7 @@ impl<'a> Outgoing<'a> {
         })?;
         loop {
             let ticket = self.ticket(array.directory())?;
-            if array.hold_for_message(ticket)? {
+            if array.hold_for_message(self.operation, ticket)? {
                 self.held.insert(array.descriptor().segment, (array.clone(), ticket.id));
                 return Ok(ticket.id);
             }
