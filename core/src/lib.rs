@@ -74,7 +74,7 @@ pub use transport::channel::{
     MAX_META_BYTES, Posted,
 };
 #[cfg(linux_backend)]
-pub use transport::message::{Message, Pipe, Received, Sent, family, in_band_bytes};
+pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};
 #[cfg(linux_backend)]
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};

@@ -5,7 +5,7 @@
 //! closes these ends itself, and sweeps afterwards. An end that another process has, too, stays
 //! open there, with its messages.
 //!
-//! No record is kept of who has which end (`message`), so the ends are found in the fd table, by
+//! No record is kept of who has which end (`pipe`), so the ends are found in the fd table, by
 //! the messages in them.
 #![allow(unsafe_code)] // fds that are known by their numbers
 

@@ -1,8 +1,7 @@
-//! Messages: arrays on their way from one process to another, held by tickets.
+//! A pipe: it carries messages, whose arrays are held by tickets on their way.
 //!
-//! A [`Pipe`] carries them. With each message goes an fd that keeps a byte of the registry locked,
-//! and each of its arrays has an entry, or a link, that names this byte: the ticket. So the kernel
-//! knows at any time between `send` and `receive` whether anybody can still receive: it drops the
+//! With each message goes an fd that keeps a byte of the registry locked, and each of its arrays
+//! has an entry, or a link, that names this byte: the ticket. So the kernel knows at any time between `send` and `receive` whether anybody can still receive: it drops the
 //! lock when the sender dies before it has sent, when the receiver dies, and when the last end of
 //! the pipe is closed. No process keeps a record of who has which end.
 //!
