@@ -1,9 +1,10 @@
 //! A pipe: it carries messages, whose arrays are held by tickets on their way.
 //!
 //! With each message goes an fd that keeps a byte of the registry locked, and each of its arrays
-//! has an entry, or a link, that names this byte: the ticket. So the kernel knows at any time between `send` and `receive` whether anybody can still receive: it drops the
-//! lock when the sender dies before it has sent, when the receiver dies, and when the last end of
-//! the pipe is closed. No process keeps a record of who has which end.
+//! has an entry, or a link, that names this byte: the ticket. So the kernel knows at any time
+//! between `send` and `receive` whether anybody can still receive: it drops the lock when the
+//! sender dies before it has sent, when the receiver dies, and when the last end of the pipe is
+//! closed. No process keeps a record of who has which end.
 //!
 //! What a crash leaves after each step, and what gives it back:
 //! * Send, the ticket's byte is locked: nothing, because the kernel drops the lock.
