@@ -214,7 +214,7 @@ def test_arrays_without_room_in_shared_memory_are_in_the_bytes_and_share_says_so
     small_tmpfs, monkeypatch
 ):
     directory = small_tmpfs("size=4m")
-    monkeypatch.setattr(_shortage, "_WAS_TOLD", False)
+    monkeypatch.setattr(_shortage, "_has_warned", False)
     sent = [private(1 << 20, number) for number in range(5)]
     with pytest.raises(MemoryError, match="shared memory is full"):
         shmarray.share(sent)

@@ -46,7 +46,7 @@ class ByHandle:
         if not _State.entries:
             _State.entries = [_Entry(copyreg.dispatch_table, _reducer), *_entries_of_dill()]
         os.environ[VARIABLE] = "1"
-        _family.say()  # so that what children send outlives them
+        _family.announce_family()  # so that what children send outlives them
 
     def off(self) -> None:
         """Pickles arrays as before, unless another switch is on. A second call does nothing."""
@@ -130,6 +130,14 @@ def follow_parent() -> None:
             switch.off()
     elif not _State.on:
         pickle_by_handle()
+
+
+def leave_family() -> None:
+    """Makes this process the first of a family, unless it uses pickles of its parent's family. What
+    it has sent when it is killed is then given back with it, and not with the whole family.
+    """
+    if os.environ.get(VARIABLE) != "1":
+        os.environ.pop(_family.VARIABLE, None)
 
 
 def _reducer(before: Callable[[Array], Any] | None) -> Callable[[Array], Any]:

@@ -1,7 +1,5 @@
 """The errors that only Python's part of the library raises."""
 
-import signal
-
 from ._core import Error
 
 
@@ -17,16 +15,3 @@ class WorkerLost(Error):  # noqa: N818 (the name is the same in every language)
     """The exit code, as ``multiprocessing.Process.exitcode``. If negative, it is the number of the
     signal that killed the worker.
     """
-
-
-def ending(pid: int | None, exitcode: int | None) -> str:
-    """Returns how a process ended, in words."""
-    if exitcode is None:
-        return f"worker {pid} has ended"
-    if exitcode >= 0:
-        return f"worker {pid} ended with exit code {exitcode}"
-    try:
-        name = signal.Signals(-exitcode).name
-    except ValueError:  # a real-time signal
-        name = f"signal {-exitcode}"
-    return f"worker {pid} was killed by {name}"

@@ -8,10 +8,10 @@ from . import _core
 VARIABLE = "SHMARRAY_FAMILY"
 
 number: int | None = None
-"""The number of the family, once `say` was called. Forked children inherit it."""
+"""The number of the family, once `announce_family` was called. Forked children inherit it."""
 
 
-def say() -> None:
+def announce_family() -> None:
     """Gives this process a family, and makes the programs that it starts from now on join it, by
     a variable in their environment.
     """
@@ -23,3 +23,8 @@ def say() -> None:
             os.close(fd)
     if number is not None:
         os.environ[VARIABLE] = str(number)
+
+
+def hold_family() -> int | None:
+    """Returns a new fd that holds this process's family, or None if it has not announced one."""
+    return None if number is None else _core.family()[1]

@@ -4,7 +4,7 @@ import os
 import sys
 import warnings
 
-_WAS_TOLD = False
+_has_warned = False
 FULL = (MemoryError, OSError)
 """The errors of creating an array if shared memory is full, too small, or unavailable."""
 
@@ -12,13 +12,13 @@ _PACKAGE = os.path.dirname(__file__) + os.sep
 _STANDARD = os.path.dirname(os.__file__) + os.sep
 
 
-def tell(error: BaseException, instead: str = "is copied through pipes") -> None:
+def warn_of_shortage(error: BaseException, instead: str = "is copied through pipes") -> None:
     """Warns the first time. ``error`` has the figures and the remedy. Raises if warnings are
     errors.
     """
-    global _WAS_TOLD
-    if not _WAS_TOLD:
-        _WAS_TOLD = True
+    global _has_warned
+    if not _has_warned:
+        _has_warned = True
         text = f"{error}. Data without room {instead}."
         warnings.warn(text, RuntimeWarning, stacklevel=_level_of_the_program())
 

@@ -1,7 +1,7 @@
 """The messages in golden/, which WIRE.md explains, and the functions that write them today.
 
 python bindings/python/tests/tasks/golden_messages.py --write
-writes them again, after a change of the format with a new `_wire.VERSION`.
+writes them again, after a change of the format with a new `VERSION`.
 """
 
 import pathlib
@@ -12,11 +12,13 @@ import numpy as np
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray import _core, _dumps, _wire
+from shmarray import _core, _dumps
 from shmarray._codec import _pickler
 from shmarray._core import Pipe
+from shmarray._tasks import _wire
 from shmarray._tasks._ipc import _message
 from shmarray._tasks._workers import _pipe
+from shmarray._wire import VERSION
 
 GOLDEN = pathlib.Path(__file__).parent / "golden"
 HANDLE = (
@@ -139,5 +141,5 @@ if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
     GOLDEN.mkdir(exist_ok=True)
     for name, write in MESSAGES.items():
         (GOLDEN / f"{name}.bin").write_bytes(write())
-    (GOLDEN / "VERSION").write_text(f"{_wire.VERSION}\n")
+    (GOLDEN / "VERSION").write_text(f"{VERSION}\n")
     print(f"{len(MESSAGES)} golden messages, core {_core.__version__}")

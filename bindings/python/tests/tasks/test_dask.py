@@ -417,7 +417,7 @@ def test_memory_that_cannot_be_attached_ends_the_use_of_handles(monkeypatch, cap
 
     async def send():
         async with wire() as (here, there):
-            monkeypatch.setattr("shmarray._core.sent_memory", refuse)
+            monkeypatch.setattr("shmarray._tasks._internals.sent_memory", refuse)
             await here.write({"data": to_serialize(NUMBERS)})
             with pytest.raises(CommClosedError, match="could not be attached: no"):
                 await there.read()

@@ -280,7 +280,7 @@ def test_an_fd_that_cannot_be_examined_raises_and_stays_the_callers(monkeypatch)
         raise OSError(errno.EMFILE, "too many open files")
 
     reader, writer = os.pipe()
-    monkeypatch.setattr(connection._core, "Pipe", types.SimpleNamespace(from_fd=refuse))
+    monkeypatch.setattr(connection._internals, "Pipe", types.SimpleNamespace(from_fd=refuse))
     with pytest.raises(OSError, match="too many open files"):
         Connection(reader)
     os.write(writer, b"still open")

@@ -14,6 +14,7 @@ import shmarray.multiprocessing as mp
 from golden_messages import FIRST_TASK, GOLDEN, HANDLES, MESSAGES, PLAIN, frame, golden, views
 from shmarray import _dumps, _wire
 from shmarray._core import Pipe
+from shmarray._tasks import _wire as _tasks_wire
 from shmarray._tasks._ipc import _message
 from shmarray._tasks._workers import _pipe
 
@@ -124,8 +125,8 @@ def test_golden_dumps_are_no_pickle_and_pickle_says_so(name):
 
 
 WORKERS_SAY = {
-    "worker_task": (_wire.TASK, 7, (pow, (2, 10), {})),
-    "worker_answer": (_wire.ANSWER, 7, (True, 1024)),
+    "worker_task": (_tasks_wire.TASK, 7, (pow, (2, 10), {})),
+    "worker_answer": (_tasks_wire.ANSWER, 7, (True, 1024)),
 }
 
 
@@ -137,8 +138,8 @@ def test_golden_messages_of_workers_are_read_as_what_they_were(name):
 
 def test_golden_beginnings_of_workers_are_read_as_what_they_were():
     ready, refused = worker_message("worker_ready"), worker_message("worker_refused")
-    assert (ready.kind, ready.number) == (_wire.READY, 0)
-    assert (refused.kind, refused.number) == (_wire.REFUSED, 0)
+    assert (ready.kind, ready.number) == (_tasks_wire.READY, 0)
+    assert (refused.kind, refused.number) == (_tasks_wire.REFUSED, 0)
     assert refused.unpack().args == ("refused",)
 
 
@@ -176,11 +177,13 @@ def test_no_other_module_has_a_format_of_its_own():
             node.id for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Name)
         }
         assert "struct" not in names or path.stem in ("_wire", "_locks"), path
-    assert re.search(r"\bstruct\b", (PACKAGE / "_wire.py").read_text())
+    for wire in (_wire, _tasks_wire):
+        assert re.search(r"\bstruct\b", pathlib.Path(wire.__file__).read_text())
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in vars(_wire) if name.isupper() and not name.startswith("_")]
+    "name",
+    [name for name in {**vars(_wire), **vars(_tasks_wire)} if re.fullmatch("[A-Z][A-Z_]*", name)],
 )
 def test_the_page_names_every_constant(name):
     assert f"`{name}`" in PAGE.read_text()

@@ -197,7 +197,7 @@ class PartsLayout:
         except _shortage.FULL as error:
             if self._private_mode != "c":
                 raise
-            _shortage.tell(error)
+            _shortage.warn_of_shortage(error)
             return Part(None, None, bytearray(source.tobytes()))
         location = _core.locate(shared)
         assert location is not None

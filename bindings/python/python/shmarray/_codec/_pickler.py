@@ -29,7 +29,7 @@ import copyreg
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -38,6 +38,8 @@ from .._core import SegmentMemory
 from . import _arrow
 from ._collector import Collector, fixed
 from ._parts import Array, PartsLayout, ReadOnly, View, compact_dtype
+
+_Pickler = TypeVar("_Pickler", bound="type[ArrayPickler]")
 
 Encoded: TypeAlias = tuple[tuple[bytes, ...], Sequence[SegmentMemory]]
 """An encoded object: the payload in pieces, and the memory of the shared parts and then of the
@@ -171,7 +173,7 @@ def encode_text(text: str) -> Encoded:
     stream.write(text)
     stream.write(pickle.STOP)
     if failure := stream.failure():
-        _shortage.tell(failure)
+        _shortage.warn_of_shortage(failure)
     segments = stream.segments()
     table: Sequence[Any] = [], [], [used for _, used in segments]
     return stream.payload(pickle.dumps(table, 5) if segments else b""), [
@@ -179,9 +181,15 @@ def encode_text(text: str) -> Encoded:
     ]
 
 
-def is_itself(payload: bytes | memoryview) -> bool:
+def is_array_alone(payload: bytes | memoryview) -> bool:
     """Returns whether a payload stands for one array and nothing else."""
     return len(payload) == len(_wire.ARRAY) and bytes(payload) in _wire.ARRAY_MODES
+
+
+def reused(pickler: _Pickler) -> _Pickler:
+    """Decorates a class of picklers of which `encode` keeps an idle one for the next object."""
+    _reused.add(pickler)
+    return pickler
 
 
 def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
@@ -197,7 +205,7 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
     finally:
         if written is None:
             writer.forget()
-    if is_small and pickler in REUSED:
+    if is_small and pickler in _reused:
         _idle[pickler] = writer
     return encoded
 
@@ -207,7 +215,7 @@ def _encoded(writer: ArrayPickler) -> Encoded:
     stream, collector = writer.stream, writer.collector
     segments = stream.segments()
     if failure := stream.failure():
-        _shortage.tell(failure)
+        _shortage.warn_of_shortage(failure)
     if not collector.buffers and not segments:
         return stream.payload(b""), ()
     views: Sequence[Any] = collector.buffers
@@ -320,8 +328,8 @@ def _fill(memories: Sequence[Any], view: int | View) -> Any:
 
 
 _idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
-"""One idle pickler of each kind in `REUSED`. Making one takes longer than writing a small message.
+"""One idle pickler of each kind in `_reused`. Making one takes longer than writing a small message.
 """
-REUSED: set[Callable[[], ArrayPickler]] = {ArrayPickler}
+_reused: set[Callable[[], ArrayPickler]] = {ArrayPickler}
 _SMALL_BYTES = 8 << 10
 """The limit of a stream after which its pickler is not used again, as in `_core.small_payload`."""

@@ -30,7 +30,8 @@ from multiprocessing import parent_process, util
 from multiprocessing.process import BaseProcess
 from typing import Any, ParamSpec, TypeVar
 
-from .. import _error, multiprocessing
+from .. import WorkerLost as AnyWorkerLost
+from .. import multiprocessing
 from .._tasks._workers import Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
@@ -38,7 +39,7 @@ _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-class WorkerLost(_error.WorkerLost, BrokenProcessPool):
+class WorkerLost(AnyWorkerLost, BrokenProcessPool):
     """The worker of a task died. The executor is not broken: other tasks go on."""
 
 

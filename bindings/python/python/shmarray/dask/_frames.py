@@ -10,8 +10,9 @@ import numpy as np
 from distributed.comm.core import CommClosedError
 from distributed.utils import ensure_memoryview, nbytes
 
-from .. import _core, _shortage
-from .._core import Error, SegmentMemory, StaleHandleError
+from .. import Error, StaleHandleError, discard
+from .. import array as shared_copy
+from .._tasks import _internals
 from . import _host
 from ._config import Settings
 from ._counters import count
@@ -81,7 +82,7 @@ def arrived(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[dict[str,
     handles = [str(ensure_memoryview(frames[entry[0]]), "utf-8") for entry in entries]
     try:
         for (index, offset, size, is_kept), handle in zip(entries, handles, strict=True):
-            memory = _core.sent_memory(handle, "r" if is_kept else "r+")
+            memory = _internals.sent_memory(handle, "r" if is_kept else "r+")
             frames[index] = memoryview(memory)[offset : offset + size]
             count("received_by_handle_bytes", size)
     except (FileNotFoundError, StaleHandleError) as error:
@@ -91,16 +92,16 @@ def arrived(header: Mapping[str, Any], frames: Sequence[Any]) -> tuple[dict[str,
         raise CommClosedError(f"an array could not be attached: {error}") from error
     finally:
         for handle in handles:
-            _core.discard(handle)
+            discard(handle)
     fixed = {entry[0] for entry in entries if entry[3]}
     return _with_fixed({key: header[key] for key in header if key != KEY}, fixed), frames
 
 
-def part_of_shared(view: np.ndarray[Any, Any]) -> tuple[SegmentMemory, int, bool, int] | None:
+def part_of_shared(view: np.ndarray[Any, Any]) -> tuple[Any, int, bool, int] | None:
     """Returns where in shared memory an array is, if it is a sizeable part of its segment."""
     if view.base is None:
         return None
-    location = _core.locate(view)
+    location = _internals.locate(view)
     if location is None or view.nbytes * LARGEST_PART < location[0].nbytes:
         return None
     return location
@@ -120,9 +121,8 @@ def copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
     Fortran order. Returns None if there is no room.
     """
     try:
-        order = "F" if array.flags.f_contiguous and not array.flags.c_contiguous else "C"
-        return _core.share(array, order, None, False, 0o600)
-    except _shortage.FULL as error:
+        return shared_copy(array, order="A")
+    except _internals.FULL as error:
         if not _State.was_full:
             _State.was_full = True
             logger.warning("%s. Arrays without room go as bytes.", error)
@@ -134,17 +134,17 @@ def _send(frame: Any, size: int) -> _Sent | None:
     view = np.frombuffer(ensure_memoryview(frame), np.uint8)
     if (location := part_of_shared(view)) is not None:
         try:
-            return _Sent(str(_core.handle_to_send(location[0])), location[3], True)
+            return _Sent(str(_internals.handle_to_send(location[0])), location[3], True)
         except (OSError, MemoryError, Error, ValueError, TypeError):
             pass  # of another user, or its ticket found no room
     if size < Settings.min_bytes:
         return None
     copy = copied(view)
     if copy is not None:
-        location = _core.locate(copy)
+        location = _internals.locate(copy)
         assert location is not None
-        with contextlib.suppress(*_shortage.FULL):
-            return _Sent(str(_core.handle_to_send(location[0])), location[3], False)
+        with contextlib.suppress(*_internals.FULL):
+            return _Sent(str(_internals.handle_to_send(location[0])), location[3], False)
     count("found_no_room_bytes", size)
     count("sent_by_wire_bytes", size)
     return None

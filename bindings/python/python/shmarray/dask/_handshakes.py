@@ -12,7 +12,7 @@ from distributed.comm.core import Comm
 from distributed.comm.tcp import TCP
 from distributed.comm.ws import WS, WSHandlerComm
 
-from .. import _core
+from .. import __version__
 from . import _host
 from ._under_way import UnderWay
 
@@ -61,7 +61,7 @@ def tell_why(context: Mapping[str, Any]) -> None:
     theirs = _entry(context["recipient"])
     if not theirs:
         _tell("does not use shmarray.dask")
-    elif theirs.get("version") != _core.__version__:
+    elif theirs.get("version") != __version__:
         _tell(f"has another version of it, {theirs.get('version')}")
 
 

@@ -6,7 +6,7 @@ import os
 import typing
 from pathlib import Path
 
-from .. import _core
+from .. import __version__
 from ._config import Settings
 
 logger = logging.getLogger("shmarray.dask")
@@ -39,7 +39,7 @@ def identity() -> dict[str, typing.Any] | None:
         return None
     return {
         "protocol": PROTOCOL,
-        "version": _core.__version__,
+        "version": __version__,
         "boot": boot,
         "directory": f"{directory.st_dev}:{directory.st_ino}",
         "user": os.geteuid(),

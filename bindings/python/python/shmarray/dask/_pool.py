@@ -10,7 +10,8 @@ from pathlib import Path
 
 from distributed import Worker
 
-from .. import _core, _shortage
+from .. import Error
+from .._tasks import _internals
 
 _VARIABLE = "SHMARRAY_POOL_BYTES"
 _PART = 0.6
@@ -55,9 +56,9 @@ def follow_limit() -> None:
     except OSError:
         return
     left = max(0, _State.most_bytes - sum(int(kilobytes) << 10 for kilobytes in found))
-    _core.limit_pool(left)
+    _internals.limit_pool(left)
     if left == 0:
-        _core.trim_pool(all=True)
+        _internals.trim_pool(all=True)
 
 
 def tend() -> None:
@@ -66,7 +67,7 @@ def tend() -> None:
     now = time.monotonic()
     if now >= _State.next_trim:
         _State.next_trim = now + _IDLE_SECONDS
-        _core.trim_pool(all=False)
+        _internals.trim_pool(all=False)
 
 
 def prepare(size: int) -> None:
@@ -79,5 +80,5 @@ def prepare(size: int) -> None:
 
 
 def _prepare(size: int) -> None:
-    with contextlib.suppress(*_shortage.FULL, _core.Error):  # the next array reports it
-        _core.prepare_pool(size)
+    with contextlib.suppress(*_internals.FULL, Error):  # the next array reports it
+        _internals.prepare_pool(size)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import is_shared
 from . import _frames, _handshakes, _pool
 from ._config import Settings
 
@@ -32,7 +32,7 @@ class Results:
             value = self._value(key)
             if type(value) is not np.ndarray or value.nbytes < Settings.min_shared_bytes:
                 continue
-            if value.base is not None and _core.is_shared(value):
+            if value.base is not None and is_shared(value):
                 self._protect(key, value)
             elif value.flags.forc and _frames.can_be_copied(value):
                 await self._share_one(key, value)

@@ -9,6 +9,7 @@ from distributed.core import Status
 from distributed.diagnostics import plugin as dask_plugin
 from distributed.protocol.pickle import dumps
 
+from .._tasks import _internals
 from . import _client, _config, _families, _handshakes, _memory, _pool, _worker
 
 logger = logging.getLogger("shmarray.dask")
@@ -86,7 +87,7 @@ async def dask_setup(server: Any) -> None:
     if isinstance(server, Worker):
         _worker.attend(server)
         if server.nanny:
-            _worker.leave_family()
+            _internals.leave_family()
             _pool.attend(server)
             # A nanny answers only when it has started, which its worker does first.
             telling = asyncio.create_task(_tell_nanny(server))

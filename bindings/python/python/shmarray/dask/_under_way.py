@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 
-from .. import _core
+from .. import discard
 
 
 class UnderWay:
@@ -54,4 +54,4 @@ class UnderWay:
 
 def _give_back(handles: Sequence[str]) -> None:
     for handle in handles:
-        _core.discard(handle)
+        discard(handle)

@@ -1,11 +1,9 @@
 """What a worker needs beside what applies to its whole process."""
 
-import os
-
 import numpy as np
 from distributed import Worker
 
-from .. import _by_handle, _core, _family
+from .. import is_shared
 from . import _pool
 from ._counters import counters
 from ._results import Results, shared_first
@@ -27,21 +25,13 @@ def attend(worker: Worker) -> None:
     worker.rpc.collect()
 
 
-def leave_family() -> None:
-    """Makes this process the first of a family, unless it uses pickles of its parent's family. What
-    it has sent when it is killed is then given back with it, and not with the whole cluster.
-    """
-    if os.environ.get(_by_handle.VARIABLE) != "1":
-        os.environ.pop(_family.VARIABLE, None)
-
-
 async def _metric(worker: Worker) -> dict[str, int]:
     """Returns what the dashboard and the scheduler show of a worker. Dask asks every second."""
     _pool.tend()
     arrays = [
         value
         for value in list(getattr(worker.data, "fast", worker.data).values())
-        if type(value) is np.ndarray and value.base is not None and _core.is_shared(value)
+        if type(value) is np.ndarray and value.base is not None and is_shared(value)
     ]
     held = {"arrays": len(arrays), "bytes": sum(array.nbytes for array in arrays)}
     return {**held, **counters()._asdict()}

@@ -6,7 +6,7 @@ import os
 import pickle
 import tempfile
 import weakref
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from joblib._memmapping_reducer import (
@@ -17,9 +17,8 @@ from joblib._memmapping_reducer import (
     _reduce_memmap_backed,
 )
 
-from .. import _core, _share, _shortage
-from .._codec import _collector, _pickler
-from .._codec._parts import Array, ReadOnly
+from .. import attach, handle, is_shared, share
+from .._tasks import _internals
 from .._tasks._ipc import _message
 from .._tasks._ipc._message import OutgoingMessage
 from .._tasks._workers import WorkerProtocol
@@ -29,6 +28,9 @@ try:
     from joblib.externals import cloudpickle  # joblib before 1.6 has its own
 except ImportError:
     import cloudpickle
+
+
+Array: TypeAlias = np.ndarray[Any, Any]
 
 
 class BatchProtocol(ExecutorProtocol):
@@ -64,13 +66,13 @@ def _pack(obj: object, snapshots: "Snapshots | None") -> OutgoingMessage:
     return _message.pack_by(obj, lambda: _BatchPickler(snapshots))
 
 
-class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore[misc]
+class _BatchPickler(_internals.ArrayPickler, cloudpickle.Pickler):  # type: ignore[misc]
     """Pickles arrays our way, and functions and classes that cannot be imported by cloudpickle."""
 
     STREAM_BYTES = _message.PipePickler.STREAM_BYTES
     SMALL_BYTES = _message.PipePickler.SMALL_BYTES
     LARGE_BYTES = _message.PipePickler.LARGE_BYTES
-    READ_ONLY = ReadOnly.BUFFERS  # joblib's own backends use protocol 5
+    READ_ONLY = _internals.ReadOnly.BUFFERS  # joblib's own backends use protocol 5
     REDUCERS = _message.PipePickler.REDUCERS
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
@@ -92,7 +94,7 @@ class _BatchPickler(_pickler.ArrayPickler, cloudpickle.Pickler):  # type: ignore
         )
 
 
-class _BatchCollector(_collector.Collector):
+class _BatchCollector(_internals.Collector):
     """Replaces large private arrays by their snapshots."""
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
@@ -129,7 +131,7 @@ class Snapshots:
         """Returns the array that tasks get: the array itself unless it is large and private, or
         None if it is in a file.
         """
-        if array.nbytes <= self.large_bytes or array.dtype.hasobject or _core.is_shared(array):
+        if array.nbytes <= self.large_bytes or array.dtype.hasobject or is_shared(array):
             return array
         key = id(array)
         ref, snapshot = self._kept.get(key, (None, None))
@@ -140,18 +142,16 @@ class Snapshots:
 
     def _share(self, array: Array) -> Array | None:
         try:
-            snapshot = _share.share(array)
-        except _shortage.FULL as error:
+            snapshot = share(array)
+        except _internals.FULL as error:
             if self._files is None:
                 self._files = _Files(self._mode, self._folder)
-            _shortage.tell(
+            _internals.warn_of_shortage(
                 error,
                 f"is copied through pipes, and large arguments to files in {self._files.folder}",
             )
             return None
-        return (
-            _share.attach(_share.handle(snapshot), readonly=True) if self._mode == "r" else snapshot
-        )
+        return attach(handle(snapshot), readonly=True) if self._mode == "r" else snapshot
 
     def in_file(self, array: Array) -> Any:
         """Reduces an array of a file. The file is written at the first call."""

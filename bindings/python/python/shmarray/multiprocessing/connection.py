@@ -15,7 +15,7 @@ from multiprocessing import connection, util
 from multiprocessing.connection import answer_challenge, deliver_challenge, wait
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from .. import _core
+from .._tasks import _internals
 from .._tasks._ipc import _message
 from .._tasks._ipc._reducers import DupFd
 
@@ -58,7 +58,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
         _check_readable: Any
         _check_writable: Any
 
-    pipe: _core.Pipe
+    pipe: _internals.Pipe
     """The pipe that carries its messages."""
     _is_foreign = False
     """Whether its fd is not such a pipe's, and perhaps not open at all. Using it shows which."""
@@ -66,7 +66,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
     def __init__(self, handle: int, readable: bool = True, writable: bool = True) -> None:
         super().__init__(handle, readable, writable)
         try:
-            self.pipe = _core.Pipe.from_fd(handle.__index__())
+            self.pipe = _internals.Pipe.from_fd(handle.__index__())
         except (ValueError, OverflowError):
             self._is_foreign = True
         except OSError as error:
@@ -76,7 +76,7 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
                 raise
 
     @classmethod
-    def _of(cls, pipe: _core.Pipe, readable: bool = True, writable: bool = True) -> Self:
+    def _of(cls, pipe: _internals.Pipe, readable: bool = True, writable: bool = True) -> Self:
         self = cls.__new__(cls)
         connection.Connection.__init__(self, pipe.fileno(), readable, writable)
         self.pipe = pipe
@@ -145,7 +145,7 @@ def Pipe(  # noqa: N802 (the standard's name)
     """Returns the two ends of a new pipe. Unless ``duplex``, the first receives and the second
     sends.
     """
-    one, other = _core.Pipe.pair()
+    one, other = _internals.Pipe.pair()
     return Connection._of(one, writable=duplex), Connection._of(other, readable=duplex)
 
 

@@ -24,7 +24,7 @@ from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .. import _core, _wire
+from .._tasks import _internals, _wire
 from .._tasks._ipc import _message
 from .._tasks._ipc._fds import is_packing
 from .._tasks._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
@@ -80,7 +80,7 @@ class Queue(_StandardQueue[_T]):
 
     def _reset(self) -> None:
         """Sets the state that each process has for itself."""
-        self._slot_bytes = _core.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
+        self._slot_bytes = _internals.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
         self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._lock_tokens)
         self._closed = self._reader.closed
         _all_queues.add(self)
@@ -129,7 +129,7 @@ class Queue(_StandardQueue[_T]):
             memoryview(payload)[self._slot_bytes :] if self._slot_bytes else payload, message
         )
 
-    def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
+    def _unpack(self, payload: bytes | memoryview, message: _internals.Message) -> _T:
         obj: _T = _message.unpack(payload, message)
         return obj
 
@@ -216,7 +216,7 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
                 return task
             self._next_task = _some_task()  # the bytes of another process begin here
 
-    def _unpack(self, payload: bytes | memoryview, message: _core.Message) -> _T:
+    def _unpack(self, payload: bytes | memoryview, message: _internals.Message) -> _T:
         token, *fds = message.take_fds()
         self._keep(_wire.TASK_BYTE.unpack_from(payload)[0], token)
         obj: _T = _message.unpack(memoryview(payload)[_wire.TASK_BYTE.size :], message, fds)

@@ -7,7 +7,7 @@ an fd with its arguments that holds a lock of the family until then.
 import contextlib
 from typing import Any
 
-from ... import _core, _family
+from .. import _internals
 from ._fds import Fd
 from ._reducers import DupFd
 
@@ -38,5 +38,6 @@ def _arrive(fd: Any) -> FamilyLock:
 def take() -> FamilyLock | None:
     """Returns a family lock for a process that is being started."""
     with contextlib.suppress(OSError):
-        return None if _family.number is None else FamilyLock(_core.family()[1])
+        fd = _internals.hold_family()
+        return None if fd is None else FamilyLock(fd)
     return None

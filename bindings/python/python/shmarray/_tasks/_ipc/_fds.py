@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, Self
 
-from ... import _core, _wire
+from .. import _internals, _wire
 
 __all__ = [
     "Fd",
@@ -155,7 +155,7 @@ _current = _Current()
 
 
 class OutgoingFds:
-    """The fds of the message that a thread is pickling (``_core.begin_message``)."""
+    """The fds of the message that a thread is pickling (``_internals.begin_message``)."""
 
     def __init__(self) -> None:
         self._owned: list[OwnedFd] = []
@@ -175,7 +175,7 @@ class OutgoingFds:
 
 def _bundle(owned: Sequence[OwnedFd]) -> OwnedFd:
     """Returns the end of a pipe that holds these fds."""
-    into, out = _core.Pipe.pair()
+    into, out = _internals.Pipe.pair()
     for start in range(0, len(owned), _wire.DIRECT_FDS):
         into.send(b"", [], 0, [one.fileno() for one in owned[start : start + _wire.DIRECT_FDS]])
     return OwnedFd(lambda: os.dup(out.fileno()))
@@ -208,7 +208,7 @@ class IncomingFds:
         return self._fds.pop(index)
 
     def _open_bundle(self, fd: int) -> None:
-        bundle, fds = _core.Pipe.from_fd(fd), list[int]()
+        bundle, fds = _internals.Pipe.from_fd(fd), list[int]()
         with contextlib.suppress(EOFError):
             while True:
                 fds += bundle.receive()[1].take_fds()
@@ -232,10 +232,10 @@ class TravellingFd:
 
 def is_packing() -> bool:
     """Returns whether this thread is pickling a message, beside which fds can travel."""
-    return _core.is_in_message()
+    return _internals.is_in_message()
 
 
 def travelling_fd(fd: int) -> TravellingFd | None:
     """Returns what stands for the fd in the message that this thread is pickling, or None."""
-    outgoing = _core.outgoing_fds(OutgoingFds)
+    outgoing = _internals.outgoing_fds(OutgoingFds)
     return None if outgoing is None else TravellingFd(outgoing.add(fd))

@@ -1,6 +1,6 @@
 """The hint for a started process that lacks a name of its parent's ``__main__``."""
 
-__all__ = ["tell"]
+__all__ = ["add_hint"]
 
 _REMEDY = (
     "This process has not run what defined it: a notebook, an interactive session or code below "
@@ -11,7 +11,7 @@ _REMEDY = (
 )
 
 
-def tell(error: BaseException) -> None:
+def add_hint(error: BaseException) -> None:
     """Adds the hint to the error if a name was not found in ``__main__``."""
     text = str(error)
     if isinstance(error, AttributeError) and "__main__" in text and _REMEDY not in text:

@@ -6,9 +6,8 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from ... import _core, _shortage, _wire
-from ..._codec import _pickler
-from ..._codec._parts import ReadOnly
+from ... import array
+from .. import _internals, _wire
 from ._fds import IncomingFds, OwnedFd
 from ._reducers import ReducingPickler, extra_reducers
 
@@ -38,46 +37,46 @@ class OutgoingMessage(NamedTuple):
     fds: Sequence[OwnedFd]
 
 
-class PipePickler(_pickler.ArrayPickler):
+@_internals.reused
+class PipePickler(_internals.ArrayPickler):
     """A pickler that asks the reducers of ``ForkingPickler`` first."""
 
     STREAM_BYTES = _STREAM_BYTES
     SMALL_BYTES = 1 << 20
     """Up to this size the receiver copies faster than it maps."""
     LARGE_BYTES = 144 << 10
-    READ_ONLY = ReadOnly.NONE if pickle.DEFAULT_PROTOCOL < 5 else ReadOnly.BUFFERS
+    READ_ONLY = (
+        _internals.ReadOnly.NONE if pickle.DEFAULT_PROTOCOL < 5 else _internals.ReadOnly.BUFFERS
+    )
     """As the standard pickler of this Python: the programs that we replace store into arguments."""
 
-    REDUCERS = (*extra_reducers(), *_pickler.ArrayPickler.REDUCERS)
-
-
-_pickler.REUSED.add(PipePickler)
+    REDUCERS = (*extra_reducers(), *_internals.ArrayPickler.REDUCERS)
 
 
 def pack(obj: object) -> OutgoingMessage:
     """Packs an object. Raises what pickling raises."""
-    payload = _pickler.encode_plain(obj, _STREAM_BYTES)
+    payload = _internals.encode_plain(obj, _STREAM_BYTES)
     if payload is not None:
         return OutgoingMessage(payload, (), ())
     if type(obj) is str and obj.isascii():
-        return OutgoingMessage(*_pickler.encode_text(obj), ())
+        return OutgoingMessage(*_internals.encode_text(obj), ())
     if type(obj) is np.ndarray and not any(
         np.ndarray in reducers for reducers in PipePickler.REDUCERS
     ):
-        array = _pickler.encode_array(obj, PipePickler)
-        if array is not None:
-            return OutgoingMessage(*array, ())
+        encoded = _internals.encode_array(obj, PipePickler)
+        if encoded is not None:
+            return OutgoingMessage(*encoded, ())
     return pack_by(obj, PipePickler)
 
 
-def pack_by(obj: object, pickler: Callable[[], _pickler.ArrayPickler]) -> OutgoingMessage:
+def pack_by(obj: object, pickler: Callable[[], _internals.ArrayPickler]) -> OutgoingMessage:
     """Packs an object by a pickler. Raises what pickling raises."""
     name = object()
     try:
-        _core.begin_message(name)
-        payload, arrays = _pickler.encode(obj, pickler)
+        _internals.begin_message(name)
+        payload, arrays = _internals.encode(obj, pickler)
     finally:
-        outgoing = _core.end_message(name)
+        outgoing = _internals.end_message(name)
     return OutgoingMessage(payload, arrays, () if outgoing is None else outgoing.close_up())
 
 
@@ -90,15 +89,15 @@ def pack_bytes(data: memoryview) -> OutgoingMessage:
         piece = cast(bytes, data.obj) if is_whole else data  # bytes need no copy
         return OutgoingMessage((_wire.BYTES, piece), (), ())
     try:
-        shared = _core.share(np.frombuffer(data, np.uint8), "C", None, False, 0o600)
-    except _shortage.FULL as error:
-        _shortage.tell(error)
+        shared = array(np.frombuffer(data, np.uint8))
+    except _internals.FULL as error:
+        _internals.warn_of_shortage(error)
         return OutgoingMessage((_wire.BYTES, data), (), ())
     return OutgoingMessage((_wire.BYTES,), [shared], ())
 
 
 def send(
-    pipe: _core.Pipe,
+    pipe: _internals.Pipe,
     message: OutgoingMessage,
     timeout: float | None = None,
     token: OwnedFd | None = None,
@@ -112,7 +111,9 @@ def send(
     pipe.send(message.payload, message.arrays, timeout, numbers)
 
 
-def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[int] = ()) -> Any:
+def unpack(
+    payload: bytes | memoryview, message: _internals.Message, fds: Sequence[int] = ()
+) -> Any:
     """Returns the object of a message. ``fds`` are fds that were already taken from it."""
     fds = fds or message.take_fds()
     if not fds:
@@ -121,20 +122,20 @@ def unpack(payload: bytes | memoryview, message: _core.Message, fds: Sequence[in
         return _unpack(payload, message)
 
 
-def _unpack(payload: bytes | memoryview, message: _core.Message) -> Any:
+def _unpack(payload: bytes | memoryview, message: _internals.Message) -> Any:
     if payload[: len(_wire.BYTES)] == _wire.BYTES:
         return ReducingPickler.loads(_bytes(payload, message))
-    return _pickler.decode(payload, message)
+    return _internals.decode(payload, message)
 
 
-def unpack_bytes(payload: bytes | memoryview, message: _core.Message) -> bytes:
+def unpack_bytes(payload: bytes | memoryview, message: _internals.Message) -> bytes:
     """Returns the bytes of a message. For an object these are bytes that ``pickle.loads`` loads.
 
     Nothing is unpickled here: a receiver of bytes need not trust their sender.
     """
     if payload[: len(_wire.BYTES)] == _wire.BYTES:
         return message.read(0) if len(message) else bytes(payload[len(_wire.BYTES) :])
-    if _pickler.is_itself(payload):
+    if _internals.is_array_alone(payload):
         return bytes(ReducingPickler.dumps(message.array(0, "r").copy("K")))
     memories = [message.read(index) for index in range(len(message))]
     return bytes(ReducingPickler.dumps(_Unopened(bytes(payload), memories)))
@@ -152,11 +153,11 @@ class _Unopened:
 
 def _open(payload: bytes, memories: Sequence[bytes]) -> Any:
     """Returns the object of such a message."""
-    return _pickler.decode(payload, _Memories(memories))
+    return _internals.decode(payload, _Memories(memories))
 
 
 class _Memories:
-    """The memory of arrays, in the place of ``_core.Message``."""
+    """The memory of arrays, in the place of ``_internals.Message``."""
 
     def __init__(self, memories: Sequence[bytes]) -> None:
         self._memories = memories
@@ -168,7 +169,7 @@ class _Memories:
         return bytearray(self._memories[index])
 
 
-def _bytes(payload: bytes | memoryview, message: _core.Message) -> memoryview:
+def _bytes(payload: bytes | memoryview, message: _internals.Message) -> memoryview:
     return (
         memoryview(payload)[len(_wire.BYTES) :] if len(message) == 0 else message.array(0, "r").data
     )

@@ -2,7 +2,7 @@
 
 from typing import Any, Protocol
 
-from ... import _core
+from .. import _internals
 from ._reducers import DupFd
 
 __all__ = ["MessageCounter", "QueueEnd", "QueueSlots"]
@@ -12,7 +12,7 @@ class QueueEnd(Protocol):
     """One end of a queue's pipe, with the methods of a connection."""
 
     @property
-    def pipe(self) -> _core.Pipe: ...
+    def pipe(self) -> _internals.Pipe: ...
     def fileno(self) -> int: ...
     def close(self) -> None: ...
 
@@ -20,9 +20,9 @@ class QueueEnd(Protocol):
 class QueueSlots:
     """The slots of a bounded queue. No slot is lost when a process dies."""
 
-    def __init__(self, most: int, slots: _core.QueueSlots | None = None) -> None:
+    def __init__(self, most: int, slots: _internals.QueueSlots | None = None) -> None:
         self.most = most
-        self._slots = _core.QueueSlots(most) if slots is None else slots
+        self._slots = _internals.QueueSlots(most) if slots is None else slots
 
     def __reduce__(self) -> Any:
         return _rebuild, (type(self), self.most, DupFd(self._slots.fileno()))
@@ -61,7 +61,7 @@ class MessageCounter(QueueSlots):
     its count leaves it wrong by one.
     """
 
-    def __init__(self, most: int, slots: _core.QueueSlots | None = None) -> None:
+    def __init__(self, most: int, slots: _internals.QueueSlots | None = None) -> None:
         super().__init__(0, slots)
         self.most = most
 
@@ -82,4 +82,4 @@ class MessageCounter(QueueSlots):
 
 
 def _rebuild(kind: type[QueueSlots], most: int, fd: Any) -> QueueSlots:
-    return kind(most, _core.QueueSlots.from_fd(fd.detach()))
+    return kind(most, _internals.QueueSlots.from_fd(fd.detach()))

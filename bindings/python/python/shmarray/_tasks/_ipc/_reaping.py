@@ -3,7 +3,7 @@
 import os
 from typing import TYPE_CHECKING
 
-from ... import _core
+from .. import _internals
 
 __all__ = ["Reaping"]
 
@@ -22,5 +22,5 @@ class Reaping(_Base):
         was_known = self.returncode is not None
         code = super().poll(flag)
         if code is not None and not was_known:
-            _core.sweep_dead()
+            _internals.sweep_dead()
         return code

@@ -11,7 +11,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ... import _by_handle, _core, _family
+from .. import _internals
 from . import _family_lock, _fds, _main_missing, _message
 
 __all__ = ["SpawnPayload", "launching"]
@@ -28,7 +28,7 @@ class SpawnPayload:
         # The child calls it before it unpickles the process object.
         self._set_start_method = process_obj._start_method_setter()
         with _fds.owned_by(self):
-            self._here, self._there = _core.Pipe.pair()
+            self._here, self._there = _internals.Pipe.pair()
 
     def __reduce__(self) -> Any:
         _message.send(self._here, _message.pack((_family_lock.take(), self._process_obj)))
@@ -45,11 +45,11 @@ def _open(end: Any, environment: dict[str, str], set_start_method: Callable[[], 
     """Returns the process object, in the child."""
     _take_over(environment)
     set_start_method()
-    received = _core.Pipe.from_fd(end.detach()).receive()
+    received = _internals.Pipe.from_fd(end.detach()).receive()
     try:
         return _message.unpack(*received)[1]
     except AttributeError as error:
-        _main_missing.tell(error)
+        _main_missing.add_hint(error)
         raise
 
 
@@ -65,7 +65,7 @@ def _take_over(told: dict[str, str]) -> None:
     for name in _environment().keys() - told.keys():
         del os.environ[name]
     os.environ.update(told)
-    _by_handle.follow_parent()
+    _internals.follow_parent()
 
 
 @contextlib.contextmanager
@@ -73,7 +73,7 @@ def launching(process_obj: Any, popen: Any) -> Iterator[SpawnPayload]:
     """Within the block the standard launcher runs. If that decides the standard start method, the
     decision is undone afterwards.
     """
-    _family.say()
+    _internals.announce_family()
     decided = standard._default_context.get_start_method(allow_none=True)
     with contextlib.closing(SpawnPayload(process_obj, popen)) as payload:
         try:

@@ -8,7 +8,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-from ... import _core, _wire
+from .. import _internals, _wire
 from .._ipc import _main_missing, _message
 from .._ipc._message import OutgoingMessage
 from . import _pipe
@@ -66,7 +66,7 @@ class _Worker:
     parent, which decides what happens next.
     """
 
-    def __init__(self, pipe: _core.Pipe, protocol: type[WorkerProtocol]) -> None:
+    def __init__(self, pipe: _internals.Pipe, protocol: type[WorkerProtocol]) -> None:
         self._pipe, self._protocol, self._pid = pipe, protocol, os.getpid()
         self._may_be_interrupted = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
@@ -115,7 +115,7 @@ class _Worker:
         try:
             return received.number, received.unpack()
         except Exception as error:
-            _main_missing.tell(error)
+            _main_missing.add_hint(error)
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:

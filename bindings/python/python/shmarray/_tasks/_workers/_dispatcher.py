@@ -17,8 +17,8 @@ from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
-from ... import _wire
-from ..._error import WorkerLost
+from ... import WorkerLost
+from .. import _wire
 from .._ipc import _fds
 from . import _pipe
 from ._child import WorkerProtocol, work

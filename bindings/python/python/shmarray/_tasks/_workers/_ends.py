@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-from ... import _core
+from .. import _internals
 from .._ipc import _fds
 from .._ipc._reducers import DupFd
 
@@ -26,7 +26,7 @@ class Ends:
 
     def __init__(self) -> None:
         with _fds.no_fork():
-            self.here, self.there = _core.Pipe.pair()
+            self.here, self.there = _internals.Pipe.pair()
             _all_ends.add(self)
 
     def close(self) -> None:
@@ -58,7 +58,7 @@ class Ends:
 class End:
     """A worker's end, as an argument of its process."""
 
-    def __init__(self, pipe: _core.Pipe) -> None:
+    def __init__(self, pipe: _internals.Pipe) -> None:
         self.pipe = pipe
 
     def let_signals_in(self) -> None:
@@ -70,7 +70,7 @@ class End:
 
 
 def _arrive(fd: Any) -> End:
-    return End(_core.Pipe.from_fd(fd.detach()))
+    return End(_internals.Pipe.from_fd(fd.detach()))
 
 
 class _Starting(threading.local):

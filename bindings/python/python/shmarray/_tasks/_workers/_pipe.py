@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ... import _core, _wire
+from .. import _internals, _wire
 from .._ipc import _fds, _message
 from .._ipc._message import OutgoingMessage
 
@@ -15,7 +15,11 @@ class Gone(Exception):  # noqa: N818 (no error: the parent let its workers go, o
 
 
 def send(
-    pipe: _core.Pipe, kind: int, number: int, packed: OutgoingMessage, timeout: float | None = None
+    pipe: _internals.Pipe,
+    kind: int,
+    number: int,
+    packed: OutgoingMessage,
+    timeout: float | None = None,
 ) -> None:
     """Sends a message. Raises Gone, and TimeoutError if there is no room."""
     payload, arrays, fds = packed
@@ -35,7 +39,7 @@ class WorkerMessage:
 
     __slots__ = ("_message", "_payload", "kind", "number")
 
-    def __init__(self, payload: bytes | memoryview, message: _core.Message) -> None:
+    def __init__(self, payload: bytes | memoryview, message: _internals.Message) -> None:
         self.kind, self.number = _wire.WORKER_HEAD.unpack_from(payload)
         self._payload, self._message = memoryview(payload)[_wire.WORKER_HEAD.size :], message
 
@@ -54,7 +58,7 @@ def _owned(fd: int) -> _fds.OwnedFd:
     return _fds.OwnedFd(lambda: fd)
 
 
-def receive(pipe: _core.Pipe) -> WorkerMessage:
+def receive(pipe: _internals.Pipe) -> WorkerMessage:
     """Waits for a message. Raises Gone."""
     try:
         return WorkerMessage(*pipe.receive())
@@ -62,7 +66,7 @@ def receive(pipe: _core.Pipe) -> WorkerMessage:
         raise Gone from None
 
 
-def receive_now(pipe: _core.Pipe) -> WorkerMessage | None:
+def receive_now(pipe: _internals.Pipe) -> WorkerMessage | None:
     """Returns a message if there is one, else None."""
     try:
         return WorkerMessage(*pipe.receive(0))

@@ -7,8 +7,7 @@ import signal
 from collections.abc import Callable
 from multiprocessing.process import BaseProcess
 
-from ... import _core, _wire
-from ..._error import ending
+from .. import _internals, _wire
 from .._ipc import _fds
 from .._ipc._message import OutgoingMessage
 from . import _pipe
@@ -51,7 +50,7 @@ class Worker:
 
     def __str__(self) -> str:
         """Returns how it has ended, in words."""
-        return ending(self.process.pid, self.process.exitcode)
+        return _ending(self.process.pid, self.process.exitcode)
 
     def pipe(self) -> int:
         """Returns the fd that is readable when the worker has sent a message."""
@@ -130,12 +129,25 @@ class Worker:
     def reap(self) -> None:
         """Waits until the worker has ended, and sweeps what it held."""
         self.process.join()
-        _core.sweep_dead()
+        _internals.sweep_dead()
 
 
 def _is_small(packed: OutgoingMessage) -> bool:
     payload, arrays, fds = packed
     return not arrays and not fds and sum(map(len, payload)) <= SMALL_BYTES
+
+
+def _ending(pid: int | None, exitcode: int | None) -> str:
+    """Returns how a process ended, in words."""
+    if exitcode is None:
+        return f"worker {pid} has ended"
+    if exitcode >= 0:
+        return f"worker {pid} ended with exit code {exitcode}"
+    try:
+        name = signal.Signals(-exitcode).name
+    except ValueError:  # a real-time signal
+        name = f"signal {-exitcode}"
+    return f"worker {pid} was killed by {name}"
 
 
 class _Life:

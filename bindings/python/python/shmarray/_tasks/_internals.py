@@ -1,0 +1,81 @@
+"""The private names of the package that tasks use, each with its reason.
+
+The modules that run tasks use the public names of ``shmarray`` and these, and import nothing else
+from outside. A contract of import-linter (pyproject.toml) checks the imports, and
+tests/tasks/test_internals.py that each name here is used.
+"""
+
+from .._by_handle import follow_parent, leave_family
+from .._codec import (
+    ArrayPickler,
+    Collector,
+    ReadOnly,
+    decode,
+    encode,
+    encode_array,
+    encode_plain,
+    encode_text,
+    is_array_alone,
+    reused,
+)
+from .._core import (
+    QUEUE_SLOT_BYTES,
+    Message,
+    Pipe,
+    QueueSlots,
+    begin_message,
+    end_message,
+    handle_to_send,
+    is_in_message,
+    limit_pool,
+    locate,
+    outgoing_fds,
+    prepare_pool,
+    sent_memory,
+    sweep_dead,
+    trim_pool,
+)
+from .._family import announce_family, hold_family
+from .._shortage import FULL, warn_of_shortage
+
+__all__ = [  # noqa: RUF022 (by reason)
+    # The tasks' own part of the Rust module, src/tasks.
+    "QUEUE_SLOT_BYTES",
+    "Message",
+    "Pipe",
+    "QueueSlots",
+    "begin_message",
+    "end_message",
+    "is_in_message",
+    "outgoing_fds",
+    # `dumps` and `loads` make and take bytes that hold their arrays. In a pipe the message holds
+    # them, other limits apply, and reducers that the program registered are asked.
+    "ArrayPickler",
+    "Collector",
+    "ReadOnly",
+    "decode",
+    "encode",
+    "encode_array",
+    "encode_plain",
+    "encode_text",
+    "is_array_alone",
+    "reused",
+    # A process that is started joins its parent's family and takes over its switches.
+    "announce_family",
+    "follow_parent",
+    "hold_family",
+    "leave_family",
+    # `sweep` also empties the pool, and raises. This looks only for processes that have died.
+    "sweep_dead",
+    # Where shared memory is full, data are copied through pipes, with one warning for all ways.
+    "FULL",
+    "warn_of_shortage",
+    # Dask sends bytes inside arrays: the memory of a segment, an offset and a size.
+    "handle_to_send",
+    "locate",
+    "sent_memory",
+    # A worker of Dask keeps its pool within Dask's limit.
+    "limit_pool",
+    "prepare_pool",
+    "trim_pool",
+]
