@@ -71,7 +71,7 @@ def write_package(folder):
 
 def pytest_addoption(parser):
     parser.addoption("--outcomes")
-    parser.addoption("--short", action="store_true")
+    parser.addoption("--quick", action="store_true")
     parser.addoption("--word", action="append", default=[])
 
 
@@ -99,7 +99,7 @@ class Plugin:
             return False
         if backends and not any(map(is_loky, backends)):
             return False
-        if self._options.short and any(is_again(*parameter) for parameter in parameters.items()):
+        if self._options.quick and any(is_again(*parameter) for parameter in parameters.items()):
             return False
         return not self._options.word or any(word in name for word in self._options.word)
 
@@ -136,7 +136,7 @@ class Runner:
         self._shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
         self._shared.mkdir()
         self._options = [
-            *([] if options.all else ["--short"]),
+            *([] if options.all else ["--quick"]),
             *(f"--word={word}" for word in options.words),
         ]
         path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]

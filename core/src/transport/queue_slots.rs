@@ -1,8 +1,8 @@
 //! The slots of a bounded queue, none of which is lost when a process dies.
 //!
 //! A queue is a [`Pipe`](crate::Pipe), and each message in it has one of a fixed number of *slots*:
-//! a word that all processes of the queue share. PROTOCOL.md ("Queue slots") describes what a crash
-//! at each step leaves.
+//! a word that all processes of the queue share. Python's queues are the only ones:
+//! bindings/python/TASKS.md ("Queue slots") describes what a crash at each step leaves.
 //!
 //! The states of a slot:
 //! * FREE: no message has it.
