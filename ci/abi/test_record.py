@@ -29,7 +29,8 @@ class Copy:
 
     def __init__(self, folder):
         self.folder = folder
-        self.header, self.map = folder / "shmarray.h", folder / "shmarray.map"
+        self.header = folder / "shmarray.h"
+        self.map = folder / "shmarray.map"
         self.changelog = folder / "CHANGELOG.md"
         self.header.write_text(HEADER)
         self.map.write_text(MAP)
@@ -57,7 +58,8 @@ class Copy:
         source = self.folder / "all.c"
         source.write_text("".join(f"void {name}(void) {{}}\n" for name in symbols))
         library = self.folder / "libshmarray.so"
-        script, name = f"-Wl,--version-script={self.map}", f"-Wl,-soname,{soname or SONAME}"
+        script = f"-Wl,--version-script={self.map}"
+        name = f"-Wl,-soname,{soname or SONAME}"
         subprocess.run(["cc", "-shared", "-fPIC", source, script, name, "-o", library], check=True)
         return f"--library={library}"
 

@@ -47,7 +47,8 @@ BREACHES = {
 def whole(tmp_path_factory):
     root = tmp_path_factory.mktemp("whole")
     for name in COPIED:
-        source, there = rules.ROOT / name, root / name
+        source = rules.ROOT / name
+        there = root / name
         there.parent.mkdir(parents=True, exist_ok=True)
         if source.is_dir():
             shutil.copytree(source, there)

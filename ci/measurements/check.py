@@ -25,7 +25,8 @@ def published(results):
 
 
 def main():
-    passed, failed = 0, 0
+    passed = 0
+    failed = 0
     for name, there, expected in published(json.loads((HERE / "results.json").read_text())):
         if there == expected:
             passed += 1

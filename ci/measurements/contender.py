@@ -26,9 +26,13 @@ def cores():
 
 class Sender:
     def __init__(self, name, every_core):
-        self.peer, self.array, self.first, self.bytes = peers.make(name), None, 0, None
+        self.peer = peers.make(name)
+        self.array = None
+        self.first = 0
+        self.bytes = None
         self.ended = False
-        self.every_core, (self.own, self.other) = every_core, cores()
+        self.every_core = every_core
+        (self.own, self.other) = cores()
 
     def start(self, receivers=1):
         self.peer.start(receivers, self.other)
@@ -55,7 +59,8 @@ class Sender:
         os.sched_setaffinity(0, {self.own})
         if self.bytes is None:
             self.peer.echo()
-        self.bytes, self.array = bytearray(size_bytes), np.zeros(change_bytes // 8, "u8")
+        self.bytes = bytearray(size_bytes)
+        self.array = np.zeros(change_bytes // 8, "u8")
         return {}
 
     def message(self):
@@ -66,7 +71,8 @@ class Sender:
         return seconds
 
     def verify(self, answer, look):
-        size, first = self.array.size, self.first
+        size = self.array.size
+        first = self.first
         if look == "ends":
             expected = 3 * first + size // 2 + size - 1
         else:
@@ -90,7 +96,8 @@ class Sender:
 
     def memory(self, size_bytes):
         """The bytes of each process and of shared memory, once all receivers have one array."""
-        before, baseline = memory.used_shared(), sum(process["pss"] for process in self.processes())
+        before = memory.used_shared()
+        baseline = sum(process["pss"] for process in self.processes())
         self.prepare("private", size_bytes, "every", warm=0)
         with memory.Peak() as peak:
             for answer in self.peer.hold(self.array):

@@ -80,7 +80,8 @@ class Bench:
     """The options of a run, its results and its progress."""
 
     def __init__(self, quick):
-        self.quick, self.results = quick, Results(quick)
+        self.quick = quick
+        self.results = Results(quick)
         self.bar = tqdm(total=0, unit="round", dynamic_ncols=True, disable=not sys.stderr.isatty())
 
     def pick(self, full, quick):

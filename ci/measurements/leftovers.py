@@ -33,7 +33,8 @@ def since(before, folder=SHARED):
     subprocess.run(
         ["shmarray", "sweep"], env=os.environ | {"SHMARRAY_DIR": str(folder)}, check=True, stdout=2
     )
-    new, held = files(folder) - before, set(held_files())
+    new = files(folder) - before
+    held = set(held_files())
     return sorted(name for name in new if identity((folder / name).stat()) not in held)
 
 

@@ -15,7 +15,8 @@ def used_shared():
 
 def of_process(pid):
     """A process's resident and proportional bytes, their shared memory, and the peak resident."""
-    rollup, status = fields(f"/proc/{pid}/smaps_rollup"), fields(f"/proc/{pid}/status")
+    rollup = fields(f"/proc/{pid}/smaps_rollup")
+    status = fields(f"/proc/{pid}/status")
     return {
         "rss": rollup["Rss"],
         "pss": rollup["Pss"],
@@ -37,7 +38,8 @@ class Peak:
     """A thread that notes the most that shared memory held, looking every 5 ms."""
 
     def __enter__(self):
-        self.most, self._done = used_shared(), threading.Event()
+        self.most = used_shared()
+        self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch)
         self._thread.start()
         return self

@@ -11,7 +11,10 @@ from rows import growth, npy, ruby  # noqa: E402
 from rows.shared import BARE  # noqa: E402
 from targets import say  # noqa: E402
 
-OURS, THEIRS, LIMIT, QUIET = "#d1495b", "#5c6b8a", "#2b2d42", "#6c757d"
+OURS = "#d1495b"
+THEIRS = "#5c6b8a"
+LIMIT = "#2b2d42"
+QUIET = "#6c757d"
 # Title, row, case.
 PANELS = (
     ("Shared array of 400 MB,\nthere and an answer back", "shared", "400 MB"),
@@ -35,7 +38,8 @@ STYLE = {
 
 def draw(results, folder):
     """Draws the pictures. Each carries its caption, so that check.py can compare the two."""
-    made, metadata = [], {"Software": None, "Description": report.caption(results)}
+    made = []
+    metadata = {"Software": None, "Description": report.caption(results)}
     with plt.rc_context(STYLE):
         for name, figure in (
             ("results.png", panels(results)),
@@ -112,7 +116,8 @@ def panel(axis, title, figures, drawn, limit=None):
 
 def scale(axis, values, limit, copies):
     values = [*values, *([limit[1]] if limit else []), *copies]
-    least, most = min(values) / 1.5, max(values) * 1.5
+    least = min(values) / 1.5
+    most = max(values) * 1.5
     axis.set_xscale("log")
     axis.set_xlim(least, most)
     axis.set_xticks(ticks(least, most))
@@ -132,7 +137,8 @@ def ticks(least, most):
 
 def point(axis, position, who, figure, ours):
     """Draws the median, a line from the least to the most, and the number beside the axis."""
-    value, is_ours = figure["median"], who == peers.OURS
+    value = figure["median"]
+    is_ours = who == peers.OURS
     color = OURS if peers.label(who).startswith("shmarray") else THEIRS
     axis.plot(
         [figure["least"], figure["most"]],

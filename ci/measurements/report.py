@@ -62,7 +62,8 @@ def summary(results):
 
 
 def machine(results):
-    facts, versions = results["machine"], results["versions"]
+    facts = results["machine"]
+    versions = results["versions"]
     size = lambda key: f"{facts[key] / 2**30:.0f} GiB"
     lines = [
         f"{facts['processor']}, {facts['cores']} cores{', virtual' if facts['virtual'] else ''},"

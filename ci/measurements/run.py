@@ -52,7 +52,8 @@ def families(words):
 
 def measure(chosen, path):
     """Measures the families, and writes after each, so that a broken run keeps its figures."""
-    bench, seconds = Bench(chosen.quick), {}
+    bench = Bench(chosen.quick)
+    seconds = {}
     facts = {"machine": machine.facts(), "versions": machine.versions(), "absent": peers.absent()}
     for name, family in families(chosen.only).items():
         began = time.monotonic()

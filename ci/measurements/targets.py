@@ -9,7 +9,8 @@ from harness import HERE
 from rows import channel, dask, jobs, npy, npy_corpus, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
-STEADY, COLD = ("private", "400 MB steady"), ("private", "400 MB cold")
+STEADY = ("private", "400 MB steady")
+COLD = ("private", "400 MB cold")
 SLACK_SECONDS = 15e-6
 
 
@@ -43,7 +44,8 @@ def say(seconds):
 def shared_targets(figures):
     """Shared arrays against 200 bytes on Python's pipe, with those on the bare pipe of C beside."""
     for size in ("64 KiB", "4 MiB", "400 MB"):
-        ours, bare = figures.get("shared", size, "ours"), figures.get("shared", size, BARE["pipe"])
+        ours = figures.get("shared", size, "ours")
+        bare = figures.get("shared", size, BARE["pipe"])
         limit = "at most max(1.5 ×, + 15 µs) of 200 bytes on Python's pipe"
         target = f"shared {size}, there and back: {limit}"
         yield (
@@ -71,7 +73,8 @@ def pipe_words(figures, size, ours, bare):
 
 def faster(figures, key, target, case, other, least):
     """Judges whether our rate is at least `least` times that of another."""
-    ours, theirs = figures.get(*case, "ours"), figures.get(*case, other)
+    ours = figures.get(*case, "ours")
+    theirs = figures.get(*case, other)
     if None in (ours, theirs):
         return key, target, None, ""
     return (
@@ -176,7 +179,8 @@ def worst(figures, way, most):
     ratios = []
     for name in standard.program.OBJECTS:
         case = standard.ROW, standard.case(way, name)
-        ours, theirs = figures.get(*case, "ours"), figures.get(*case, standard.THEIRS)
+        ours = figures.get(*case, "ours")
+        theirs = figures.get(*case, standard.THEIRS)
         if None not in (ours, theirs):
             ratios.append(
                 (ours / theirs, f"{name} {ours / theirs:.2f} × ({say(ours)} to {say(theirs)})")
@@ -233,7 +237,8 @@ def channel_targets(figures):
 
 def as_many_times(figures, words, ours, other):
     """Our time as a multiple of the other's in the same case, if both were measured."""
-    found, theirs = figures.get(*ours), figures.get(*ours[:2], other)
+    found = figures.get(*ours)
+    theirs = figures.get(*ours[:2], other)
     if None in (found, theirs):
         return []
     return [(found / theirs, f"{words} {found / theirs:.2f} × ({say(found)} to {say(theirs)})")]
@@ -251,7 +256,9 @@ def in_memory(kind, workers, row=npy.THREADS):
 
 
 # What is compared: (case, who) of ours and of the other.
-NPY, NPZ, SMOOTH = npy.program.NPY, npy.program.NPZ, npy.program.SMOOTH
+NPY = npy.program.NPY
+NPZ = npy.program.NPZ
+SMOOTH = npy.program.SMOOTH
 INSIDE = [(npy.THREADS, npy.case(npy.INSIDE, threads)) for threads in (1, 2)]
 NPY_RATES = (
     (
@@ -284,7 +291,8 @@ def times(figures, pairs):
     """How many times the other's rate ours is, with words, where both were measured."""
     found = []
     for one, other in pairs:
-        ours, theirs = figures.get(*one), figures.get(*other)
+        ours = figures.get(*one)
+        theirs = figures.get(*other)
         if None not in (ours, theirs):
             where = one[1].rpartition(": ")[0]
             words = f"{where} {theirs / ours:.2f} × ({say(ours)} to {say(theirs)})"
@@ -299,7 +307,8 @@ def least_of(ratios, least):
     return min(ratios)[0] >= least, ", ".join(words for _, words in ratios)
 
 
-STORED, DEFLATED = (npy_corpus.STORED, npy_corpus.ALIGNED), (npy_corpus.DEFLATED,)
+STORED = (npy_corpus.STORED, npy_corpus.ALIGNED)
+DEFLATED = (npy_corpus.DEFLATED,)
 # Key, the options of the call, whose time, in which forms, how many times the other's rate.
 CORPUS = (
     ("views", ", shared=False", npy.PRIVATE, STORED, 3, npy.SPDL),
@@ -464,7 +473,8 @@ def why(met, reason):
 def judge(results):
     with open(HERE / "misses.toml", "rb") as file:
         reasons = tomllib.load(file)
-    figures, judged = Figures(results), []
+    figures = Figures(results)
+    judged = []
     for rows in (
         shared_targets,
         private_targets,

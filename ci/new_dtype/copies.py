@@ -93,7 +93,8 @@ class Copy:
         count = "SHMA_DTYPE_COUNT: shma_dtype = "
         self.edit(CONSTANT, count + "14;", count + "15;")
         # As cbindgen writes it, which the header's own test compares.
-        last, count = "#define SHMA_COMPLEX128 14\n", "#define SHMA_DTYPE_COUNT "
+        last = "#define SHMA_COMPLEX128 14\n"
+        count = "#define SHMA_DTYPE_COUNT "
         constant = "/** The upper half of a float. */\n#define SHMA_BFLOAT16 15\n"
         self.edit(HEADER, last, last + constant)
         self.edit(HEADER, count + "14", count + "15")

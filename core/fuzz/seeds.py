@@ -28,11 +28,15 @@ FIRST_CELL = bytes([1 | 2 | 64])
 # … or magic, state, generation and PERSIST, and not the id: only the name leads to that segment.
 FOUND_BY_NAME = bytes([1 | 4 | 16])
 # The first byte of channel_file: every correction, and in the upper bits the first operation.
-CHANNEL_AS_SHOULD_BE, FIRST = 1 | 2 | 4 | 8, {"send": 0, "receive": 16, "ask": 32}
+CHANNEL_AS_SHOULD_BE = 1 | 2 | 4 | 8
+FIRST = {"send": 0, "receive": 16, "ask": 32}
 # The offsets of a channel's mode and payload, and their values.
-MODE, MODES = 4096, {"queue": 1, "broadcast": 2}
-PAYLOAD, PAYLOADS = 4096 + 8, {"fixed": 1, "varying": 2, "handles": 3}
-HEADS, LAST_EPOCH = 4096, bytes([0xFA]) + bytes([0xFF]) * 7
+MODE = 4096
+MODES = {"queue": 1, "broadcast": 2}
+PAYLOAD = 4096 + 8
+PAYLOADS = {"fixed": 1, "varying": 2, "handles": 3}
+HEADS = 4096
+LAST_EPOCH = bytes([0xFA]) + bytes([0xFF]) * 7
 # The steps of registry_file, and what it puts in the registry's place, in the order of their
 # numbers.
 STEPS = ["small", "alone", "name", "attach", "drop", "registry", "sweep", "list", "unlink"]
@@ -94,7 +98,8 @@ def file_seeds():
     """The small files of the corpus of NPY files."""
     with tarfile.open(NPY_CORPUS) as corpus:
         for member in corpus:
-            path, data = pathlib.Path(member.name), corpus.extractfile(member).read()
+            path = pathlib.Path(member.name)
+            data = corpus.extractfile(member).read()
             if len(data) <= MOST_BYTES:
                 # An archive is tried as it is, and with the CRCs and headers that it should have.
                 is_npy = path.suffix == ".npy"

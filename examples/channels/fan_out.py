@@ -15,7 +15,8 @@ import numpy as np
 import shmarray
 import shmarray.multiprocessing as mp
 
-SHAPE, WORKERS = (480, 640), 4
+SHAPE = (480, 640)
+WORKERS = 4
 
 
 def work(images, answers):
@@ -52,7 +53,8 @@ def main(count):
     workers = [mp.Process(target=work, args=(images, answers)) for _ in range(WORKERS)]
     for worker in workers:
         worker.start()
-    seen, began = {}, time.perf_counter()
+    seen = {}
+    began = time.perf_counter()
     for number in range(count):
         send(images, number)
         if number == count // 2:

@@ -31,7 +31,8 @@ PHOTOS = (
     "hubble_deep_field.jpg",
     "motorcycle_left.png",
 )
-ROUNDS, QUICK_ROUNDS = 20, 5
+ROUNDS = 20
+QUICK_ROUNDS = 5
 # The highest brightness after Python's stage.
 BRIGHTEST = 235
 # The speed that handles must reach, as a multiple of that of pickled bytes.
@@ -105,7 +106,8 @@ class ByHandle:
     def photograph(self, frame):
         """Returns the edges, their counts, and the seconds of toning down, filtering, counting."""
         copied_before = shmarray.copied_bytes()
-        photo, counts = shmarray.empty(frame.shape, frame.dtype), shmarray.zeros((3, 256), "<u8")
+        photo = shmarray.empty(frame.shape, frame.dtype)
+        counts = shmarray.zeros((3, 256), "<u8")
         toning = tone_down(frame, photo)
         self.copied += shmarray.copied_bytes() - copied_before
         handle = str(shmarray.handle(photo))
@@ -185,7 +187,8 @@ class Comparison:
 
 
 def one_round(way, photographs, progress):
-    seconds, results = Round(), []
+    seconds = Round()
+    results = []
     for frame in photographs:
         began = time.perf_counter()
         photo, counts, (toning, filtering, counting) = way.photograph(frame)
@@ -323,7 +326,8 @@ def main():
     print(f"\n{len(photographs)} photographs, {size:.1f} MB: medians of {rounds} rounds")
     for comparison in comparisons:
         print_table(comparison, rounds)
-    failures, misses = list(slow_without_numo(comparisons)), list(missed(comparisons))
+    failures = list(slow_without_numo(comparisons))
+    misses = list(missed(comparisons))
     for line in misses:
         print(f"missed (other programs at work here make it miss, too): {line}")
     print(f"picture: {options.picture}")

@@ -32,7 +32,8 @@ def run(program, small):
 def measure(example, small, rounds):
     """Returns the result, and the seconds of each round of each program."""
     programs = sorted((HERE / example).glob("*.py"))
-    results, seconds = set(), {program.stem: [] for program in programs}
+    results = set()
+    seconds = {program.stem: [] for program in programs}
     for _ in range(rounds):
         for program in programs:
             result, took = run(program, small)

@@ -39,7 +39,8 @@ class Received:
     def __init__(self, data, name, sizes):
         self._segment = SharedMemory(name)
         self._segment.unlink()
-        self._views, start = [], 0
+        self._views = []
+        start = 0
         for size in sizes:
             self._views.append(self._segment.buf[start : start + size])
             start += size

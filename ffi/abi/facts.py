@@ -99,7 +99,8 @@ def read(text):
 
 def split(arguments):
     """The arguments, by the commas that are in no parentheses."""
-    words, depth = [""], 0
+    words = [""]
+    depth = 0
     for character in arguments:
         depth += (character == "(") - (character == ")")
         if character == "," and depth == 0:
@@ -120,7 +121,8 @@ def compare(before, now):
                 f"added: {said} {', '.join(now[fact])}", not may_be_added(fact, before, now)
             )
         elif before[fact] != now[fact]:
-            was, is_now = ", ".join(before[fact]), ", ".join(now[fact])
+            was = ", ".join(before[fact])
+            is_now = ", ".join(now[fact])
             fits = may_change(fact, before, now)
             yield Change(f"changed: {said} was {was} and is {is_now}", not fits)
 

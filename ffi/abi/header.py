@@ -144,7 +144,8 @@ def measured(header, facts):
         + [*lines, "return 0; }"]
     )
     with tempfile.TemporaryDirectory() as folder:
-        source, executable = Path(folder, "numbers.c"), Path(folder, "numbers")
+        source = Path(folder, "numbers.c")
+        executable = Path(folder, "numbers")
         source.write_text(program)
         # No function is called, so none is needed.
         run("cc", "-std=c11", source, "-o", executable)

@@ -28,7 +28,8 @@ def of_map(text, soname):
 
 def of_library(path):
     """The facts of the symbols that a shared library exports."""
-    exported, soname = {}, ""
+    exported = {}
+    soname = ""
     for line in readelf("--dyn-syms", path):
         words = line.split()
         if len(words) == 8 and words[6].isdigit() and words[4] in ("GLOBAL", "WEAK", "UNIQUE"):

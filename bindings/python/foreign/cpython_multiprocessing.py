@@ -158,7 +158,8 @@ class Runner:
         return outcomes
 
     def _run_until_one_hangs(self, suite: str, names: list[str]) -> Outcomes:
-        outcomes, begun = Outcomes(), names[0]
+        outcomes = Outcomes()
+        begun = names[0]
         path = self._folder / f"outcomes-{suite}.jsonl"
         path.write_text("")
         with open(self._folder / f"said-{suite}.txt", "w+") as said:

@@ -92,7 +92,8 @@ class Plugin:
             self._note(item.nodeid, "failed")
 
     def _is_wanted(self, item):
-        code, name = inspect.getsource(item.function), item.name
+        code = inspect.getsource(item.function)
+        name = item.name
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         backends = [value for key, value in parameters.items() if key.endswith("backend")]
         if item.module.__name__ != "joblib.test.test_parallel" and "Parallel(" not in code:
@@ -132,7 +133,8 @@ class Runner:
     """Runs the tests in another process, and reports what they leave in shared memory."""
 
     def __init__(self, folder, options):
-        self._folder, self._outcomes = folder, folder / "outcomes"
+        self._folder = folder
+        self._outcomes = folder / "outcomes"
         self._shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
         self._shared.mkdir()
         self._options = [

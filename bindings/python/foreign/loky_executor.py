@@ -168,7 +168,8 @@ class Recorder:
 
 def outcomes_in(path):
     """Returns the outcome of each test. A failure at a test's end counts like any other."""
-    outcomes, final = {}, set()
+    outcomes = {}
+    final = set()
     for name, outcome, is_final in map(json.loads, path.read_text().splitlines()):
         if name not in final:
             outcomes[name] = outcome
@@ -179,10 +180,8 @@ def outcomes_in(path):
 
 def run(folder, source, options):
     """Returns the outcomes of the tests, and what they left in shared memory."""
-    shared, outcomes = (
-        Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared",
-        folder / "outcomes",
-    )
+    shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
+    outcomes = folder / "outcomes"
     shared.mkdir()
     outcomes.touch()
     path = os.pathsep.join([str(source), str(Path(__file__).parent), *sys.path[1:]])

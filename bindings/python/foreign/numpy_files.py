@@ -38,7 +38,8 @@ CALLS = re.compile(r"\bnp\.(load|save|savez\w*)\b|\bformat\.(read|write)_array\b
 FILES = re.compile(r"\bnp\.(load|save|savez\w*)\b|numpy\.lib import format")
 LARGE = "test_large_archive or test_big_arrays or test_large_zip"
 """Tests that need gigabytes."""
-PLAIN, WAY = "NumPy", "way of shmarray"
+PLAIN = "NumPy"
+WAY = "way of shmarray"
 """The first way, and the name of the parameter with the way."""
 
 
@@ -191,8 +192,10 @@ class Runner:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[Any]:
-        name, functions = _way_of(pyfuncitem), self._ways[_way_of(pyfuncitem)]
-        functions.calls, outcome = 0, "failed"
+        name = _way_of(pyfuncitem)
+        functions = self._ways[_way_of(pyfuncitem)]
+        functions.calls = 0
+        outcome = "failed"
         try:
             with _in_place(functions, pyfuncitem.module):
                 result = yield

@@ -125,7 +125,8 @@ class ThroughPipe(Substitute):
 
     def __init__(self) -> None:
         super().__init__()
-        self._receiver, self._objects = ThreadPoolExecutor(1), dict[bytes, list[Future[Any]]]()
+        self._receiver = ThreadPoolExecutor(1)
+        self._objects = dict[bytes, list[Future[Any]]]()
 
     def _write(self, obj: object) -> bytes:
         receiver, sender = mp.Pipe(duplex=False)
@@ -158,7 +159,8 @@ class Runner:
 
     def __init__(self, suite: Suite) -> None:
         self.outcomes: dict[str, str] = {}
-        self._suite, self._ways = suite, {name: way() for name, way in WAYS.items()}
+        self._suite = suite
+        self._ways = {name: way() for name, way in WAYS.items()}
 
     def close(self) -> None:
         """Releases what the tests sent."""
@@ -184,7 +186,8 @@ class Runner:
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[Any]:
         way = self._ways[_way_of(pyfuncitem)]
-        way.sent, outcome = 0, "passed"
+        way.sent = 0
+        outcome = "passed"
         with self._in_place(way, pyfuncitem.module):
             try:
                 return (yield)

@@ -29,7 +29,8 @@ SUITES = [
     ),
     ("64m", "joblib_suite.py"),
 ]
-FULL_BYTES, LEFT_BYTES = 16 << 20, 256 << 10
+FULL_BYTES = 16 << 20
+LEFT_BYTES = 256 << 10
 MOUNTED = """
 set -e
 mount --make-rprivate / && mount -t tmpfs -o "mode=1777,size=$0" tmpfs /dev/shm

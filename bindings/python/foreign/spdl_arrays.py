@@ -44,7 +44,8 @@ class Recorder:
 
 def install() -> None:
     """Makes `import spdl.io` find our functions."""
-    package, module = ModuleType("spdl"), ModuleType("spdl.io")
+    package = ModuleType("spdl")
+    module = ModuleType("spdl.io")
     for name in ("load_npy", "load_npz"):
         setattr(module, name, functools.partial(getattr(shmarray, name), shared=False))
     package.__dict__["io"] = module

@@ -299,7 +299,8 @@ def lets_others_run():
     """
 
     def lets(call):
-        gate, ran = threading.Lock(), threading.Event()
+        gate = threading.Lock()
+        ran = threading.Event()
 
         def run():
             with gate:

@@ -108,7 +108,9 @@ class Counted:
     """Counts the batches that are loaded, and how many had been asked for by then."""
 
     def __init__(self, monkeypatch):
-        self.asked, self.loads, self.loaded = 0, [], threading.Semaphore(0)
+        self.asked = 0
+        self.loads = []
+        self.loaded = threading.Semaphore(0)
         self.load = shmarray._core.load_batch
         monkeypatch.setattr(shmarray._core, "load_batch", self)
 
@@ -261,7 +263,8 @@ def test_a_file_that_cannot_be_loaded_is_left_out(bad, paths, shared):
 
 @SHARED
 def test_bytes_that_cannot_be_loaded_are_left_out(shared):
-    files, told = [npy(image(0)), b"text", bytearray(npy(image(2)))], []
+    files = [npy(image(0)), b"text", bytearray(npy(image(2)))]
+    told = []
     batch = shmarray.load_batch(files, shared=shared, on_error=lambda *bad: told.append(bad))
     assert numbers(batch) == [0, 2]
     assert [source for source, _ in told] == [b"text"]

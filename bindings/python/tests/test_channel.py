@@ -112,7 +112,8 @@ def test_an_array_of_a_slot_reaches_no_other_slot():
 
 
 def test_a_stream_ends_after_what_was_sent():
-    sends, receives = numbers(), Channel.open("numbers")
+    sends = numbers()
+    receives = Channel.open("numbers")
     for number in range(5):
         send(sends, number)
     sends.close()
@@ -123,7 +124,8 @@ def test_a_stream_ends_after_what_was_sent():
 
 def test_each_receiver_of_a_broadcast_sees_each_message_and_is_told_what_it_missed():
     sends = numbers(mode="broadcast", slots=2, when_full="drop_oldest")
-    quick, slow = Channel.open("numbers"), Channel.open("numbers")
+    quick = Channel.open("numbers")
+    slow = Channel.open("numbers")
     late = Channel.open("numbers", receive=False)
     for number in range(5):
         send(sends, number)
@@ -201,7 +203,8 @@ def test_arrays_that_lie_elsewhere_are_held_by_their_messages():
 
 
 def test_the_fd_and_poll():
-    sends, receives = numbers(), Channel.open("numbers")
+    sends = numbers()
+    receives = Channel.open("numbers")
     fd = receives.fileno()
     assert not select.select([receives], [], [], 0)[0]
     assert not receives.poll()
@@ -231,7 +234,8 @@ def test_the_array_of_an_iteration_that_was_left_keeps_its_slot():
 
 
 def test_other_threads_run_while_one_waits():
-    sends, receives = numbers(), Channel.open("numbers")
+    sends = numbers()
+    receives = Channel.open("numbers")
     got = []
     thread = threading.Thread(target=lambda: got.append(received(receives)))
     thread.start()
@@ -293,7 +297,8 @@ def echo(requests, answers):
 @pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
 def test_a_worker_gets_its_channels_as_arguments(method):
     context = multiprocessing.get_context(method)
-    requests, answers = numbers(), Channel.create("answers", 2, "i4")
+    requests = numbers()
+    answers = Channel.create("answers", 2, "i4")
     worker = context.Process(target=echo, args=(requests, answers))
     worker.start()
     for number in range(20):
@@ -453,7 +458,8 @@ def test_a_channel_that_finds_no_room_is_told_so_and_leaves_nothing(small_tmpfs)
 def test_another_user_follows_a_broadcast(directory):
     os.chmod(directory, 0o1777)
     channel = numbers(mode="broadcast", slots=2, file_mode=0o644)
-    ready, go = os.pipe(), os.pipe()
+    ready = os.pipe()
+    go = os.pipe()
     child = os.fork()
     if child == 0:
         os.setgroups([])

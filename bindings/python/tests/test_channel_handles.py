@@ -25,7 +25,8 @@ def test_a_channel_is_handed_over_by_its_handle():
     channel = numbers()
     handle = channel.handle
     assert (handle.shape, handle.dtype, handle.offset) == ((2,), np.dtype("i4"), 0)
-    by_handle, by_text = Channel.open(handle), Channel.open(str(handle))
+    by_handle = Channel.open(handle)
+    by_text = Channel.open(str(handle))
     assert by_handle.name == by_text.name == "numbers"
     assert by_text.handle == handle
     for message in ([1, 2], [3, 4]):
@@ -47,7 +48,9 @@ def test_a_pickle_of_a_channel_leads_to_no_other_channel_of_its_name():
 
 
 def test_handles_that_are_no_channels_are_refused():
-    array, large, channel = shmarray.empty(3), shmarray.empty(1 << 20), numbers()
+    array = shmarray.empty(3)
+    large = shmarray.empty(1 << 20)
+    channel = numbers()
     with pytest.raises(ValueError, match="it is an array's, not a channel's"):
         Channel.open(shmarray.handle(array))
     with pytest.raises(ValueError, match="not a channel"):

@@ -62,7 +62,8 @@ def test_a_dtype_with_dimensions_gives_them_to_the_array():
     [7, 2.5, 1j, True, b"ab", "häß", np.float32(3), [1, 2, 3], np.datetime64("2020-01-01")],
 )
 def test_full_takes_the_dtype_of_its_value(value):
-    ours, numpys = shmarray.full((2, 3), value), np.full((2, 3), value)
+    ours = shmarray.full((2, 3), value)
+    numpys = np.full((2, 3), value)
     assert_alike(ours, numpys)
     np.testing.assert_array_equal(ours, numpys)
 
@@ -103,10 +104,8 @@ def test_like_makes_what_numpy_makes(prototype, order):
             getattr(shmarray, name)(prototype, order=order),
             getattr(np, name)(prototype, order=order, subok=False),
         )
-    ours, numpys = (
-        shmarray.full_like(prototype, 7, "f4", order),
-        np.full_like(prototype, 7, "f4", order, subok=False),
-    )
+    ours = shmarray.full_like(prototype, 7, "f4", order)
+    numpys = np.full_like(prototype, 7, "f4", order, subok=False)
     assert_alike(ours, numpys)
     np.testing.assert_array_equal(ours, numpys)
 
@@ -144,7 +143,8 @@ def test_an_array_with_a_name_and_mixed_axes_is_found_in_its_own_shape():
     ids=str,
 )
 def test_array_copies_anything_like_an_array(source, order):
-    ours, numpys = shmarray.array(source, order=order), np.array(source, order=order)
+    ours = shmarray.array(source, order=order)
+    numpys = np.array(source, order=order)
     assert_alike(ours, numpys)
     np.testing.assert_array_equal(ours, numpys)
 

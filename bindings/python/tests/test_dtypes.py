@@ -82,7 +82,8 @@ def assert_same(found, expected):
     if expected.subdtype:
         assert_same(found.subdtype[0], expected.subdtype[0])
     for name in expected.names or ():
-        (form, *place), (expected_form, *expected_place) = found.fields[name], expected.fields[name]
+        (form, *place) = found.fields[name]
+        (expected_form, *expected_place) = expected.fields[name]
         assert place == expected_place
         assert_same(form, expected_form)
 

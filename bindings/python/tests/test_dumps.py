@@ -50,7 +50,8 @@ def test_loading_twice_gives_two_private_copies(size):
     sent[0] = 2
     one, two = (shmarray.loads(data)["a"] for _ in range(2))
     assert (one.tolist(), two.tolist()) == ([1] * size, [1] * size)
-    one[0], two[1] = 3, 4
+    one[0] = 3
+    two[1] = 4
     assert (sent[:2].tolist(), one[:2].tolist(), two[:2].tolist()) == ([2, 1], [3, 1], [1, 4])
     assert not shmarray.is_shared(one)
 
@@ -59,7 +60,8 @@ def test_a_shared_array_is_the_same_memory_each_time():
     a = shmarray.zeros(3)
     data = shmarray.dumps([a, a[1:]])
     one, two = (shmarray.loads(data)[1] for _ in range(2))
-    one[0], two[1] = 1, 2
+    one[0] = 1
+    two[1] = 2
     assert a.tolist() == [0, 1, 2]
     assert shmarray.is_shared(one)
 
@@ -97,7 +99,8 @@ def test_a_gone_array_is_not_found_and_a_replaced_one_is_stale():
 
 
 def test_all_arrays_that_are_gone_are_named():
-    here, gone = shmarray.ones(3), [shmarray.zeros(100_000), shmarray.zeros(200_000)]
+    here = shmarray.ones(3)
+    gone = [shmarray.zeros(100_000), shmarray.zeros(200_000)]
     names = [shmarray.handle(array).segment for array in gone]
     data = shmarray.dumps([gone[0], here, gone[1]])
     del gone
@@ -228,7 +231,8 @@ def test_arrays_without_room_in_shared_memory_are_in_the_bytes_and_share_says_so
 
 
 def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
-    make, made = _dumps._core.handle_to_send, []
+    make = _dumps._core.handle_to_send
+    made = []
 
     def one(array):
         if made:

@@ -63,7 +63,8 @@ def check_facts(said, size, directory):
     """Asserts that the text has what was asked, what is free, and where."""
     found = FACTS.match(said)
     assert found, said
-    asked, free = int(found[1]), int(found[2])
+    asked = int(found[1])
+    free = int(found[2])
     assert (found[3], size <= asked, free < asked) == (str(directory), True, True), said
     assert free == free_bytes(directory), said
     assert "--shm-size" in said
@@ -90,7 +91,8 @@ def maker(size, named):
 
 def fill_drop_and_fill(directory, size, named):
     shmarray.zeros(1)  # makes the registry, which stays
-    make, empty = maker(size, named), free_bytes(directory)
+    make = maker(size, named)
+    empty = free_bytes(directory)
     made, said = until_full(directory, make)
     check_facts(said, size, directory)
     assert len(made) >= 1
@@ -206,7 +208,8 @@ SOME_INODES = 21  # one of them is the directory's own
 
 
 def fill_files_drop_and_fill(directory, size, named):
-    make, errors = maker(size, named), (MemoryError, OSError)
+    make = maker(size, named)
+    errors = (MemoryError, OSError)
     made, said = until_full(directory, make, errors)
     assert str(directory) in said
     assert free_bytes(directory) > 30 * size

@@ -50,7 +50,8 @@ def test_each_loading_has_its_own_of_what_was_private():
 
 def test_a_shared_array_is_the_same_memory_at_each_loading():
     data = shmarray.dumps(shmarray.zeros(3), loads=2)
-    one, two = shmarray.loads(data), shmarray.loads(data)
+    one = shmarray.loads(data)
+    two = shmarray.loads(data)
     one[0] = 1
     assert two.tolist() == [1, 0, 0]
 

@@ -220,7 +220,8 @@ OBJECTS = np.array([{"a": 1}, None, [2]], dtype=object)
 def test_python_objects_are_refused_or_unpickled(source, tmp_path, files):
     path = tmp_path / "objects.npy"
     path.write_bytes(npy(OBJECTS, allow_pickle=True))
-    refused, taken = source(path), source(path)
+    refused = source(path)
+    taken = source(path)
     with pytest.raises(ValueError, match="allow_pickle=False"):
         shmarray.load_npy(refused)
     found = shmarray.load_npy(taken, allow_pickle=True)

@@ -77,7 +77,8 @@ def nested(depth):
 
 @pytest.mark.parametrize("depth", [17, 60, 61, 99])
 def test_records_in_records_come_back(depth, tmp_path):
-    path, array = tmp_path / "nested.npy", np.arange(3, dtype="i4").view(nested(depth))
+    path = tmp_path / "nested.npy"
+    array = np.arange(3, dtype="i4").view(nested(depth))
     shmarray.save_npy(path, array)
     assert np.load(path).dtype == array.dtype
     found = shmarray.load_npy(path, shared=False)
@@ -107,7 +108,8 @@ def test_thirty_thousand_fields_come_back(tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_members_of_every_method_of_zipfile_are_loaded(method, tmp_path):
-    path, arrays = tmp_path / "other.npz", {"a": np.arange(200_000) % 777, "b": np.eye(3)}
+    path = tmp_path / "other.npz"
+    arrays = {"a": np.arange(200_000) % 777, "b": np.eye(3)}
     with zipfile.ZipFile(path, "w", METHODS[method]) as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}.npy", "w") as file:
@@ -123,7 +125,8 @@ def test_members_of_every_method_of_zipfile_are_loaded(method, tmp_path):
 
 @pytest.mark.parametrize("method", METHODS)
 def test_a_member_of_another_method_that_is_damaged_is_refused(method, tmp_path):
-    path, array = tmp_path / "damaged.npz", np.random.default_rng(1).integers(0, 9, 50_000)
+    path = tmp_path / "damaged.npz"
+    array = np.random.default_rng(1).integers(0, 9, 50_000)
     with zipfile.ZipFile(path, "w", METHODS[method]) as archive, archive.open("a.npy", "w") as file:
         np.save(file, array)
     data = bytearray(path.read_bytes())
@@ -152,7 +155,8 @@ def test_of_members_with_one_name_the_one_that_was_appended_counts(tmp_path):
 
 @pytest.mark.parametrize("name", ["../up", "a/../b", "/etc/passwd", "..", "..\\up"])
 def test_a_name_is_never_a_path(name, tmp_path):
-    path, ours = tmp_path / "numpys.npz", tmp_path / "ours.npz"
+    path = tmp_path / "numpys.npz"
+    ours = tmp_path / "ours.npz"
     np.savez(path, **{name: np.arange(3)})
     shmarray.save_npz(ours, **{name: np.arange(3)})
     assert ours.read_bytes() == path.read_bytes()
@@ -161,7 +165,8 @@ def test_a_name_is_never_a_path(name, tmp_path):
 
 def test_a_volume_that_deflates_to_a_thousandth_is_loaded_by_default(tmp_path):
     """A limit of 1 GiB refused it."""
-    path, volume = tmp_path / "volume.npz", np.zeros((1 << 30) + 1000, "u1")
+    path = tmp_path / "volume.npz"
+    volume = np.zeros((1 << 30) + 1000, "u1")
     volume[5:8] = 7
     shmarray.save_npz(path, {"volume": volume}, compressed=True)
     assert path.stat().st_size < volume.nbytes / 500

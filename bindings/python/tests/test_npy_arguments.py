@@ -59,7 +59,8 @@ def as_member(data):
 @pytest.mark.parametrize("fix_imports", [True, False])
 @pytest.mark.parametrize("encoding", ["ASCII", "latin1", "bytes", "utf-8", "ascii", None])
 def test_objects_of_python_2_are_unpickled_as_by_numpy(encoding, fix_imports, tmp_path):
-    data, path = pickled_by_python_2(), tmp_path / "a.npy"
+    data = pickled_by_python_2()
+    path = tmp_path / "a.npy"
     path.write_bytes(data)
     options = {"allow_pickle": True, "fix_imports": fix_imports, "encoding": encoding}
     expected = outcome(lambda: np.load(io.BytesIO(data), **options))
@@ -84,7 +85,8 @@ HEADERS = {
 
 @pytest.mark.parametrize("array", HEADERS.values(), ids=HEADERS)
 def test_a_header_that_is_longer_than_max_header_size_is_refused_as_by_numpy(array, tmp_path):
-    path, archive = tmp_path / "a.npy", npz(np.savez, a=array)
+    path = tmp_path / "a.npy"
+    archive = npz(np.savez, a=array)
     path.write_bytes(npy(array))
     length = int.from_bytes(path.read_bytes()[8:10], "little")
     for most in (-1, 0, 10, length - 1, length, length + 1, 1 << 70):
@@ -136,7 +138,8 @@ def test_a_mapped_file_is_numpys_map_of_it(array, mode, tmp_path):
 
 
 def test_what_cannot_be_mapped_is_refused_and_stays_as_it_is(tmp_path):
-    path, whole = tmp_path / "a.npy", npy(GRID)
+    path = tmp_path / "a.npy"
+    whole = npy(GRID)
     path.write_bytes(whole)
     with pytest.raises(ValueError, match="mmap_mode"):
         shmarray.load_npy(path, "w+")  # numpy.load empties the file, and fails
@@ -176,7 +179,8 @@ def test_a_map_that_is_not_aligned_is_copied_on_request_but_not_one_for_stores(t
 @SHARED
 @pytest.mark.parametrize("mode", ["r", "r+", "w+", "c"])
 def test_a_mode_in_which_an_archive_cannot_be_mapped_is_ignored_as_by_numpy(mode, shared, tmp_path):
-    data, path = npz(np.savez, a=GRID), tmp_path / "a.npz"
+    data = npz(np.savez, a=GRID)
+    path = tmp_path / "a.npz"
     path.write_bytes(data)
     for source in (lambda: io.BytesIO(data), lambda: path):
         theirs = np.load(source(), mmap_mode=mode)["a"]
@@ -211,7 +215,8 @@ def test_an_archive_has_the_class_and_every_attribute_of_numpys(tmp_path):
     np.savez(path, GRID, b=GRID + 1)
     for source in archives(path):
         numpys = source if not isinstance(source, bytes) else io.BytesIO(source)
-        theirs, ours = np.load(numpys), shmarray.load_npz(source)
+        theirs = np.load(numpys)
+        ours = shmarray.load_npz(source)
         assert isinstance(ours, np.lib.npyio.NpzFile)
         assert isinstance(ours, Mapping)
         assert {name for name in dir(theirs) if name[0] != "_"} <= set(dir(ours))
@@ -251,7 +256,8 @@ def test_what_an_archive_is_told_later_holds_for_its_next_members():
         found["objects"]
     found.allow_pickle = True
     assert found["objects"].tolist() == OBJECTS.tolist()
-    found.allow_pickle, found.max_header_size = False, 10
+    found.allow_pickle = False
+    found.max_header_size = 10
     with pytest.raises(ValueError, match="max_header_size"):
         found["a"]
 
@@ -268,7 +274,8 @@ def test_an_archive_whose_file_was_replaced_has_still_the_old_one(tmp_path):
 
 @SHARED
 def test_arrays_in_a_map_come_one_after_the_other_as_from_numpy(shared, tmp_path):
-    arrays, path = [GRID, np.arange(5.0), np.asfortranarray(GRID), np.array(3)], tmp_path / "a"
+    arrays = [GRID, np.arange(5.0), np.asfortranarray(GRID), np.array(3)]
+    path = tmp_path / "a"
     path.write_bytes(b"".join(map(npy, arrays)) + npy(OBJECTS, allow_pickle=True) + npy(GRID))
     with open(path, "rb") as file:
         theirs, ours = (mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) for _ in range(2))

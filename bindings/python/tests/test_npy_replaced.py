@@ -141,7 +141,8 @@ def test_another_users_file_is_written_if_it_may_be(
 
 @pytest.mark.parametrize("save", OURS)
 def test_an_array_is_saved_over_the_file_that_it_maps(save, tmp_path):
-    raw, path = tmp_path / "raw", path_for(tmp_path, save)
+    raw = tmp_path / "raw"
+    path = path_for(tmp_path, save)
     np.arange(1_000_000).tofile(raw)
     for link in (path, tmp_path / "other"):
         os.link(raw, link)

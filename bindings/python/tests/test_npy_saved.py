@@ -210,7 +210,8 @@ while True:
 
 
 def test_a_saver_that_is_killed_leaves_the_older_file_or_the_new_one(tmp_path):
-    path, whole = tmp_path / "a.npy", [npy(np.full(200_000, value)) for value in (1, 2)]
+    path = tmp_path / "a.npy"
+    whole = [npy(np.full(200_000, value)) for value in (1, 2)]
     path.write_bytes(whole[0])
     chance = random.Random(4)
     for _ in range(12):

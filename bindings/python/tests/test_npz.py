@@ -180,7 +180,8 @@ def archive(request, tmp_path):
 def test_what_a_member_is_does_not_depend_on_where_it_lies(
     source, how, is_writable, options, archive
 ):
-    data, opened = archive.read_bytes(), source(archive)
+    data = archive.read_bytes()
+    opened = source(archive)
     with shmarray.load_npz(opened, **how, **options) as found:
         for name, array in SAMPLES.items():
             for loaded in (found[name], found.load([name])[name]):
@@ -297,14 +298,16 @@ def test_an_archive_behind_other_data_and_one_in_a_pipe_have_the_bytes_of_numpys
         def read(self, *_):  # numpy.savez takes what has it for a file
             raise io.UnsupportedOperation
 
-    ours, numpys = Pipe(), Pipe()
+    ours = Pipe()
+    numpys = Pipe()
     shmarray.save_npz(ours, GRID, **MEMBERS)
     np.savez(numpys, GRID, **MEMBERS)
     assert ours.data == numpys.data
 
 
 def test_arrays_that_change_meanwhile_are_saved(tmp_path):
-    live, is_over = shmarray.zeros(1_000_000), threading.Event()
+    live = shmarray.zeros(1_000_000)
+    is_over = threading.Event()
 
     def change():
         while not is_over.is_set():

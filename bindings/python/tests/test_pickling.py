@@ -211,7 +211,8 @@ def test_private_arrays_arrive_private(way):
         assert not shmarray.is_shared(got)
         with pytest.raises(ValueError, match="private"):
             shmarray.handle(got)
-        sent[0], got[1] = 1, 2
+        sent[0] = 1
+        got[1] = 2
         assert (sent[:3].tolist(), got[:3].tolist()) == ([1, 0, 0], [0, 2, 0])
         again = way(got)
         again[2] = 3
@@ -231,7 +232,8 @@ class Buffers:
 @each_way
 def test_buffers_are_memory_wherever_they_arrive(way):
     numbers = np.arange(LARGE)
-    changing, small = bytearray(b"x" * LARGE), b"abc"
+    changing = bytearray(b"x" * LARGE)
+    small = b"abc"
     got = way(Buffers(changing, small, b"", np.asfortranarray(CUBE), numbers, numbers[1:])).buffers
     assert [bytes(buffer) for buffer in got[:4]] == [changing, small, b"", CUBE.tobytes("F")]
     assert {type(buffer) for buffer in got} <= {memoryview, bytes, bytearray}
@@ -338,7 +340,8 @@ def test_nothing_waits_for_the_collector_of_garbage(files):
     gc.disable()
     try:
         for way in (*WAYS, packed_in_a_cycle):
-            a, private = shmarray.ones(LARGE), np.ones(LARGE)
+            a = shmarray.ones(LARGE)
+            private = np.ones(LARGE)
             gone = weakref.ref(private)
             way([a, private, np.ma.array(private), {"a": a[1:]}, Buffers(memoryview(private))])
             del a, private

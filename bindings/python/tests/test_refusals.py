@@ -311,7 +311,8 @@ def plant(directory, change, name=None):
     """
     a = shmarray.zeros(3, [("x", "<i4"), ("y", "<f8")], name=name)
     handle = shmarray.handle(a)
-    own, other = handle.segment, handle.segment[::-1]
+    own = handle.segment
+    other = handle.segment[::-1]
     content = (directory / f"shmarray-{own}").read_bytes().replace(own.encode(), other.encode())
     path = directory / f"shmarray-{other}"
     path.write_bytes(change(content))

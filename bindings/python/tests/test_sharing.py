@@ -76,7 +76,8 @@ VIEWS = {
 def test_a_views_handle_points_into_the_same_segment(view, peer):
     a = shmarray.array(np.arange(24, dtype="<i4").reshape(2, 3, 4))
     v = view(a)
-    whole, handle = shmarray.handle(a), shmarray.handle(v)
+    whole = shmarray.handle(a)
+    handle = shmarray.handle(v)
     offset = v.__array_interface__["data"][0] - a.__array_interface__["data"][0]
     assert (handle.segment, handle.generation) == (whole.segment, whole.generation)
     assert (handle.offset, handle.shape, handle.strides, handle.dtype) == (
@@ -203,7 +204,8 @@ def test_a_read_only_array_that_goes_on_is_attached_writable_by_its_handle():
 
 def test_a_handle_prints_reads_back_compares_hashes_and_pickles():
     a = shmarray.zeros((2, 3), "<i4")
-    handle, other = shmarray.handle(a), shmarray.handle(a[1:])
+    handle = shmarray.handle(a)
+    other = shmarray.handle(a[1:])
     text = str(handle)
     assert "\n" not in text
     assert " " not in text
@@ -247,7 +249,8 @@ def test_segments_says_what_exists():
     a = shmarray.zeros((2, 3), ">i2", name="frames")
     b = shmarray.zeros(4, [("x", "<i4")])
     infos = {info.name: info for info in listed_arrays()}
-    frames, other = infos["frames"], infos[None]
+    frames = infos["frames"]
+    other = infos[None]
     assert (frames.segment, other.segment) == (
         shmarray.handle(a).segment,
         shmarray.handle(b).segment,

@@ -24,7 +24,8 @@ def segment(array):
 @pytest.mark.parametrize("count", [10, 5_000, 200_000, 2_000_000])
 def test_the_next_array_has_the_memory_of_the_last(count):
     first = shmarray.full(count, 7, "u1")
-    text, place = str(shmarray.handle(first)), segment(first)
+    text = str(shmarray.handle(first))
+    place = segment(first)
     del first
     gc.collect()
     second = shmarray.zeros(count, "u1")

@@ -35,8 +35,11 @@ def marks(count, seed):
 
 class Worker:
     def __init__(self, seed, here, there):
-        self.random, self.here, self.there = random.Random(seed), here, there
-        self.held, self.channels = collections.deque(), {}
+        self.random = random.Random(seed)
+        self.here = here
+        self.there = there
+        self.held = collections.deque()
+        self.channels = {}
         self.messages = self.checked = 0
 
     def live(self):
@@ -62,7 +65,8 @@ class Worker:
         self.messages = self.checked = 0
 
     def make(self, name=None):
-        count, seed = self.random.choice(SIZES), self.random.randrange(1, 2**62) | 1
+        count = self.random.choice(SIZES)
+        seed = self.random.randrange(1, 2**62) | 1
         array = shmarray.zeros(count, "<i8", name=name)
         # Index 0 is last: a process that finds the array by its name knows that all are there.
         for index, mark in zip(*marks(count, seed), strict=True):
@@ -111,7 +115,8 @@ class Worker:
     def post(self):
         """Sends a handle out of band, in a file that any worker may take."""
         array, seed = self.make()
-        aside, handle = MAIL / f"new-{os.getpid()}", str(handle_to_send(array))
+        aside = MAIL / f"new-{os.getpid()}"
+        handle = str(handle_to_send(array))
         aside.write_text(f"{seed}\n{handle}\n")
         try:
             os.link(aside, MAIL / f"letter-{self.random.randrange(6)}")
@@ -160,7 +165,8 @@ class Worker:
                 when_full="drop_oldest" if mode == "broadcast" else "block",
                 exist_ok=True,
             )
-        channel, seed = self.channels[mode], self.random.randrange(1, 2**62) | 1
+        channel = self.channels[mode]
+        seed = self.random.randrange(1, 2**62) | 1
         with contextlib.suppress(TimeoutError, EOFError):
             if self.random.random() < 0.5:
                 with channel.loan(0.005, meta=str(seed).encode()) as array:

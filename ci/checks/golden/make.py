@@ -13,7 +13,10 @@ import sys
 
 HERE = pathlib.Path(__file__).parent
 GENERATION = 4503599627370495
-UNUSED, LIVE, FREE, DEAD = 0, 1, 3, 4
+UNUSED = 0
+LIVE = 1
+FREE = 3
+DEAD = 4
 PERSIST = 1  # so that walking them does not give them back
 LOCK_ONLY = 2
 
@@ -30,7 +33,8 @@ def dtype_itemsize(dtype):
 
 
 def c_strides(shape, itemsize):
-    strides, step = [], itemsize
+    strides = []
+    step = itemsize
     for count in reversed(shape):
         strides.insert(0, step)
         step *= max(count, 1)
@@ -46,9 +50,13 @@ class Segment:
         self.id = segment_id(number)
         self.dtype = json.dumps(dtype, separators=(",", ":"), ensure_ascii=False)
         self.itemsize = dtype_itemsize(dtype)
-        self.shape, self.data, self.name = shape, data, name
+        self.shape = shape
+        self.data = data
+        self.name = name
         self.strides = strides if strides is not None else c_strides(shape, self.itemsize)
-        self.minor, self.optional, self.leases = minor, optional, leases
+        self.minor = minor
+        self.optional = optional
+        self.leases = leases
 
     def write(self, kind=1, cell_bytes=0, heads=()):
         """The file's bytes, by the tables of FORMAT.md."""
@@ -119,7 +127,8 @@ class Cells(Segment):
             (array[2] if array else b"").ljust(self.CELL_BYTES, b"\xee") for array in self.arrays
         )
         whole = Segment(0, "|u1", [len(data)], data)
-        whole.id, whole.HEAD_BYTES = self.id, self.HEAD_BYTES
+        whole.id = self.id
+        whole.HEAD_BYTES = self.HEAD_BYTES
         return whole.write(2, self.CELL_BYTES, [self.head(array) for array in self.arrays])
 
     def head(self, array):
@@ -144,7 +153,8 @@ class Cells(Segment):
 class OneCell(Cells):
     """A slab with a single cell, whose head has as many entries as it has room for."""
 
-    HEAD_BYTES, CELL_BYTES = 4096, 20 * 4096
+    HEAD_BYTES = 4096
+    CELL_BYTES = 20 * 4096
 
 
 class ChannelFile(Segment):
@@ -152,11 +162,20 @@ class ChannelFile(Segment):
     library would place them.
     """
 
-    HEAD_BYTES, SLOT_BYTES = 256, 64
-    QUEUE, BLOCK, FIXED = 1, 1, 1
-    RING, ENDS, SLOTS, ENDS_COUNT = 5376, 6144, 7168, 4
-    FREE, NUMBERED, NOBODY = 0, 2, 1023
-    CLOSED, SENT_AND_LEFT = 1, 1 << 8 | 4 | 1
+    HEAD_BYTES = 256
+    SLOT_BYTES = 64
+    QUEUE = 1
+    BLOCK = 1
+    FIXED = 1
+    RING = 5376
+    ENDS = 6144
+    SLOTS = 7168
+    ENDS_COUNT = 4
+    FREE = 0
+    NUMBERED = 2
+    NOBODY = 1023
+    CLOSED = 1
+    SENT_AND_LEFT = 1 << 8 | 4 | 1
     META = b"golden"
 
     def write(self):
@@ -287,7 +306,8 @@ def bad_segments():
 
 def good_handles(golden):
     """Handles of views, and the bytes that each view shows."""
-    ints, floats = golden["int32_c_order"], golden["float64_f_order"]
+    ints = golden["int32_c_order"]
+    floats = golden["float64_f_order"]
     views = [
         (ints, {"offset": 92, "shape": [24], "strides": [-4]}),
         (ints, {"offset": 4, "shape": [2, 2], "strides": [48, 8]}),

@@ -145,7 +145,8 @@ def other_pythons(what, arguments, count, module=None):
     Without the module the command is a text, the reason to skip the suite.
     """
     for venv in sorted(ROOT.glob("target/ci/venv-3.*")):
-        python, version = str(venv / "bin/python"), venv.name.removeprefix("venv-")
+        python = str(venv / "bin/python")
+        version = venv.name.removeprefix("venv-")
         command = [python, *arguments]
         if module is not None and not has_module(python, module):
             command = f"Python {version} was installed without {module}"

@@ -77,7 +77,8 @@ def kill_the_rest():
 
 
 def main():
-    lifeline, command = int(sys.argv[1]), sys.argv[2:]
+    lifeline = int(sys.argv[1])
+    command = sys.argv[2:]
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.set_inheritable(lifeline, False)
     adopt_orphans()

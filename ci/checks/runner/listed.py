@@ -204,7 +204,8 @@ OTHER_CI = (
 )
 CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
 CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
-LOKY_QUICK, LOKY_CI = ("TestExecutor",), ("TestShutdown", "TestWait", "TestAsCompleted")
+LOKY_QUICK = ("TestExecutor",)
+LOKY_CI = ("TestShutdown", "TestWait", "TestAsCompleted")
 WATCH_TESTS = (
     "ci/checks/runner/test_running.py",
     "ci/measurements/test_leftovers.py",

@@ -12,7 +12,9 @@ def under(pid):
 
 def below(pid):
     """The pids of all descendants of a process, also of those that ended and are not reaped."""
-    children, found, todo = children_by_parent(), [], [pid]
+    children = children_by_parent()
+    found = []
+    todo = [pid]
     while todo:
         todo += (more := children.get(todo.pop(), []))
         found += more
@@ -21,7 +23,8 @@ def below(pid):
 
 def used(pid):
     """(Ticks of processor time that all descendants have used, whether one of them runs now)."""
-    ticks, runs = 0, False
+    ticks = 0
+    runs = False
     for other in below(pid):
         if (fields := status_of(PROC / str(other))) is not None:
             ticks += sum(map(int, fields[11:15]))  # its own and its waited-for children's

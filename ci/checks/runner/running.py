@@ -37,7 +37,9 @@ class Watch:
     """Notices when a suite stays silent, and when it is stuck."""
 
     def __init__(self, name, pid, log):
-        self.name, self.pid, self.log = name, pid, log
+        self.name = name
+        self.pid = pid
+        self.log = log
         self.ticks = self.size = self.silent = self.still = 0
 
     def look(self):
@@ -119,7 +121,8 @@ def ended(running, lifeline, name, log_path):
 
     Returns its exit code, and the seconds of processor time of the process and its descendants.
     """
-    watch, fd = Watch(name, running.pid, log_path), os.pidfd_open(running.pid)
+    watch = Watch(name, running.pid, log_path)
+    fd = os.pidfd_open(running.pid)
     with contextlib.closing(select.epoll()) as ending:
         ending.register(fd, select.EPOLLIN)
         while not ending.poll(LOOK_SECONDS):

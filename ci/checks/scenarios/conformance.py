@@ -51,7 +51,9 @@ class Driver:
 
 class Tally:
     def __init__(self):
-        self.passed, self.failed, self.skips = 0, [], {}
+        self.passed = 0
+        self.failed = []
+        self.skips = {}
 
     def check(self, what, answer, expected):
         if expected(answer) if callable(expected) else answer == expected:
@@ -173,7 +175,8 @@ def run_pairs(drivers, tally):
     has = {name: driver.ask("dtypes").split()[1:] for name, driver in drivers.items()}
     table = {}
     for maker, user in itertools.product(drivers, drivers):
-        before, failed = tally.passed, len(tally.failed)
+        before = tally.passed
+        failed = len(tally.failed)
         other = drivers[user] if user != maker else drivers[user].twin
         for dtype, layout in itertools.product(has["rust"], LAYOUTS):
             if dtype not in has[maker]:
@@ -215,7 +218,8 @@ def commands(rust, musl, c, cxx):
 
 
 def main():
-    listed, tally = commands(*sys.argv[1:]), Tally()
+    listed = commands(*sys.argv[1:])
+    tally = Tally()
     if "numo" not in listed:
         tally.skip(NUMO_ABSENT)
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None

@@ -42,7 +42,8 @@ class Language:
     """A nursery: forks a worker for each line, which this process then adopts."""
 
     def __init__(self, name, command, soak):
-        self.name, self.soak = name, soak
+        self.name = name
+        self.soak = soak
         self.nursery = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -59,13 +60,15 @@ class Language:
 
 class Soak:
     def __init__(self, arguments):
-        self.arguments, self.random = arguments, random.Random(arguments.seed)
+        self.arguments = arguments
+        self.random = random.Random(arguments.seed)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shmarray-soak-", dir="/dev/shm"))
         (self.directory / "mail").mkdir()
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ends = [end.detach() for end in ends]
         says_r, self.says_w = os.pipe()
-        self.says, self.said = says_r, b""
+        self.says = says_r
+        self.said = b""
         os.set_blocking(says_r, False)
         # All workers are one family, as children of one launcher are.
         family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
@@ -77,8 +80,12 @@ class Soak:
         self.orphans = []
         self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
         self.kills = self.started = 0
-        self.messages, self.arrays = collections.Counter(), collections.Counter()
-        self.faults, self.hangs, self.most_files, self.most_bytes = [], 0, 0, 0
+        self.messages = collections.Counter()
+        self.arrays = collections.Counter()
+        self.faults = []
+        self.hangs = 0
+        self.most_files = 0
+        self.most_bytes = 0
 
     def languages(self):
         ends = [str(end) for end in self.ends]

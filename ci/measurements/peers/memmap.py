@@ -18,7 +18,9 @@ class Peer:
     shares = True
 
     def start(self, receivers, core):
-        self._core, self._look, self._file = core, "ends", None
+        self._core = core
+        self._look = "ends"
+        self._file = None
         self.exchange(np.zeros(1, "u8"))
 
     def shared(self, size):

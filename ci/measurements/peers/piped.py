@@ -10,8 +10,10 @@ import time
 
 import numpy as np
 
-END, ECHO_END = "end", b"-"
-KEEP, DROP = "keep", "drop"
+END = "end"
+ECHO_END = b"-"
+KEEP = "keep"
+DROP = "drop"
 
 
 def ends(array):
@@ -35,7 +37,8 @@ class Peer:
     def start(self, receivers, core):
         """Forks the receivers, before there are threads and big arrays."""
         self.prepare()
-        self.pipes, self.processes = [], []
+        self.pipes = []
+        self.processes = []
         context = self.mp.get_context("fork")
         for _ in range(receivers):
             here, there = context.Pipe()
@@ -144,7 +147,8 @@ def obey(word, pipe, state):
         while (data := pipe.recv_bytes()) != ECHO_END:
             pipe.send_bytes(data)
     elif word == KEEP:
-        state["look"], state["kept"] = every, []
+        state["look"] = every
+        state["kept"] = []
     elif word == DROP:
         closes = [close for _, close in state["kept"] if close]
         state["kept"] = None

@@ -44,7 +44,8 @@ class Peer:
             logging_level="error",
             log_to_driver=False,
         )
-        self._look, self._put = "ends", False
+        self._look = "ends"
+        self._put = False
         self._actors = [ray.remote(num_cpus=1)(Actor).remote(core) for _ in range(receivers)]
         self._pids = ray.get([actor.pid.remote() for actor in self._actors])
 

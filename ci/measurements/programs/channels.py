@@ -54,7 +54,8 @@ class UnixSocket:
     """A stream socket of the kernel, with the bytes of a frame after each other."""
 
     def __init__(self, name, size, _wait, asks):
-        self._frame, self._size = bytearray(size), size
+        self._frame = bytearray(size)
+        self._size = size
         if asks:
             server = socket.socket(socket.AF_UNIX)
             server.bind(path(name))
@@ -89,7 +90,8 @@ class ZeroMQ:
 
         self._frame = bytearray(size)
         self._socket = zmq.Context.instance().socket(zmq.PAIR)
-        self._flags, self._again = (zmq.NOBLOCK if wait == "poll" else 0), zmq.Again
+        self._flags = zmq.NOBLOCK if wait == "poll" else 0
+        self._again = zmq.Again
         (self._socket.bind if asks else self._socket.connect)(f"ipc://{path(name)}")
 
     def send(self, first):
@@ -108,7 +110,8 @@ class StandardQueue:
     """Two of multiprocessing's queues, between a parent and its child."""
 
     def __init__(self, queues, size):
-        (self._out, self._in), self._frame = queues, bytearray(size)
+        (self._out, self._in) = queues
+        self._frame = bytearray(size)
 
     def send(self, first):
         self._frame[0] = first
@@ -139,7 +142,8 @@ def answer(side, count):
 def by_queue(size, count):
     cores = sorted(os.sched_getaffinity(0))
     context = multiprocessing.get_context("fork")
-    there, back = context.Queue(), context.Queue()
+    there = context.Queue()
+    back = context.Queue()
 
     def child():
         os.sched_setaffinity(0, {cores[-1]})
@@ -155,7 +159,8 @@ def by_queue(size, count):
 def main(way, does, name, size, *rest):
     if way == "queue":
         return by_queue(int(size), int(rest[0]))
-    asks, wait = does == "ask", rest[-1]
+    asks = does == "ask"
+    wait = rest[-1]
     side = WAYS[way](name, int(size), wait, asks)
     if asks and way != "socket":
         print('"ready"', flush=True)

@@ -20,7 +20,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 import peers  # noqa: E402
 
-LARGE, HUGE = 1 << 24, 1 << 30
+LARGE = 1 << 24
+HUGE = 1 << 30
 
 
 class Ours:

@@ -21,7 +21,8 @@ import time
 
 import numpy as np
 
-IMAGE, LABELS = (3, 640, 480), (640, 480)
+IMAGE = (3, 640, 480)
+LABELS = (640, 480)
 SAMPLES = 4
 """In a set. Worker number n loads sample n modulo SAMPLES."""
 TICK_SECONDS = 0.001
@@ -73,7 +74,10 @@ def save_torch(path, arrays):
     torch.save(dict(zip(("image", "labels"), tensors, strict=True)), f"{path}.pt")
 
 
-NPY, NPZ, SMOOTH, TWO = "NPY", "NPZ", "NPZ deflated, smooth", "NPZ deflated, two images"
+NPY = "NPY"
+NPZ = "NPZ"
+SMOOTH = "NPZ deflated, smooth"
+TWO = "NPZ deflated, two images"
 # How the arrays of each kind are made and saved.
 KINDS = {
     NPY: (make_random, save_npy),
@@ -90,7 +94,8 @@ def make(folder, sets, libraries):
     for number, kind in enumerate(KINDS):
         for at in range(sets * SAMPLES):
             path = pathlib.Path(folder, f"{number}.{at}")
-            arrays, save = made(kind, at), KINDS[kind][1]
+            arrays = made(kind, at)
+            save = KINDS[kind][1]
             save(path, arrays)
             if kind == NPZ:
                 for library in OWN_FORMATS.keys() & set(libraries):
@@ -136,7 +141,8 @@ class Spdl:
     def __init__(self):
         from spdl.io import load_npy, load_npz
 
-        self._load_npy, self._load_npz = load_npy, load_npz
+        self._load_npy = load_npy
+        self._load_npz = load_npz
 
     def npy(self, sources):
         return [self._load_npy(source) for source in sources]
@@ -152,7 +158,8 @@ class Safetensors:
     def __init__(self):
         import safetensors.numpy
 
-        self._load, self._load_file = safetensors.numpy.load, safetensors.numpy.load_file
+        self._load = safetensors.numpy.load
+        self._load_file = safetensors.numpy.load_file
 
     def npz(self, source):
         found = self.named(source)
@@ -179,8 +186,10 @@ class Ours:
     def __init__(self, threads=1, **options):
         from shmarray import load_npy, load_npz
 
-        self._load_npy, self._load_npz = load_npy, load_npz
-        self._threads, self._options = threads, options
+        self._load_npy = load_npy
+        self._load_npz = load_npz
+        self._threads = threads
+        self._options = options
 
     def npy(self, sources):
         return [self._load_npy(source, **self._options) for source in sources]
@@ -204,10 +213,15 @@ class Computing:
 
 
 # The libraries by their names in tables: how they load.
-OURS, PRIVATE, OUR_POOL = "ours", "shmarray, shared=False", "numpy.load, shmarray's pool"
-COPIED, OUR_MAPPED = "shmarray, align=True", "shmarray, mmap_mode"
+OURS = "ours"
+PRIVATE = "shmarray, shared=False"
+OUR_POOL = "numpy.load, shmarray's pool"
+COPIED = "shmarray, align=True"
+OUR_MAPPED = "shmarray, mmap_mode"
 MAPPED = "numpy.load, mmap_mode"
-IDLE, IN_C, IN_PYTHON = "an idle neighbour", "a neighbour in C", "a neighbour in Python"
+IDLE = "an idle neighbour"
+IN_C = "a neighbour in C"
+IN_PYTHON = "a neighbour in Python"
 LIBRARIES = {
     OURS: Ours,
     PRIVATE: lambda: Ours(shared=False),
@@ -244,7 +258,8 @@ def read(sources):
 
 def samples(name, folder, order):
     """A set's sources, as bytes or as paths."""
-    number, first = list(KINDS).index(order["kind"]), order["set"] * SAMPLES
+    number = list(KINDS).index(order["kind"])
+    first = order["set"] * SAMPLES
     ending = OWN_FORMATS[name][1] if name in OWN_FORMATS else "npz"
     for at in range(first, first + SAMPLES):
         path = f"{folder}/{number}.{at}"
@@ -280,8 +295,11 @@ class Threads:
     """Answers by the time of one load in so many threads."""
 
     def __init__(self, name, folder):
-        self.name, self.folder, self.library = name, folder, LIBRARIES[name]()
-        self.pool, self.workers = None, 0
+        self.name = name
+        self.folder = folder
+        self.library = LIBRARIES[name]()
+        self.pool = None
+        self.workers = 0
 
     def run(self, order):
         self._start(order["workers"])
@@ -302,7 +320,8 @@ class Threads:
     def _start(self, workers):
         if workers != self.workers:
             self.close()
-            self.pool, self.workers = concurrent.futures.ThreadPoolExecutor(workers), workers
+            self.pool = concurrent.futures.ThreadPoolExecutor(workers)
+            self.workers = workers
             list(self.pool.map(time.sleep, [0.01] * workers))
 
     def close(self):
@@ -314,7 +333,9 @@ class Processes:
     """Answers by the time of one load in so many processes, whose parent has every result."""
 
     def __init__(self, name, folder):
-        self.name, self.folder, self.pools = name, folder, {}
+        self.name = name
+        self.folder = folder
+        self.pools = {}
         Processes.library = LIBRARIES[name]()
 
     def run(self, order):
@@ -322,7 +343,8 @@ class Processes:
         sources = list(samples(self.name, self.folder, order))
         expected = [ends(sample(order, worker)) for worker in range(SAMPLES)]
         tasks = [(worker, order, sources[worker % SAMPLES]) for worker in range(order["workers"])]
-        began, last = time.perf_counter(), []
+        began = time.perf_counter()
+        last = []
         for worker, loads in pool(in_a_process, tasks):
             if any(ends(arrays) != expected[worker % SAMPLES] for arrays in loads):
                 raise ValueError("a load of a process differs from its sample")
@@ -370,7 +392,8 @@ class Executor:
         library, executors = modules(name)
         context = library.get_context("fork")
         self._executor = executors.ProcessPoolExecutor(workers, mp_context=context)
-        self.map, self.close = self._executor.map, self._executor.shutdown
+        self.map = self._executor.map
+        self.close = self._executor.shutdown
 
 
 def in_a_process(task):
@@ -388,11 +411,15 @@ class Ticks:
     """Answers by the 99th percentile of ticks in the main thread, while threads load."""
 
     def __init__(self, name, folder):
-        self.name, self.folder, self.library = name, folder, LIBRARIES[name]()
+        self.name = name
+        self.folder = folder
+        self.library = LIBRARIES[name]()
 
     def run(self, order):
         load = loader(self.library, order)
-        sources, end, last = list(samples(self.name, self.folder, order)), threading.Event(), {}
+        sources = list(samples(self.name, self.folder, order))
+        end = threading.Event()
+        last = {}
         workers = 0 if self.name == IDLE else order["workers"]
         threads = [
             threading.Thread(target=until, args=(end, load, sources, worker, last))
@@ -430,7 +457,8 @@ def loaded(last):
 def ticks(seconds):
     """The time between ticks, each of which sleeps for a millisecond."""
     time.sleep(0.02)
-    found, last = [], time.perf_counter()
+    found = []
+    last = time.perf_counter()
     end = last + seconds
     while last < end:
         time.sleep(TICK_SECONDS)
@@ -449,7 +477,8 @@ class Alone:
     def run(self, order):
         """Loads more often until it takes the least time. The runs before warm up."""
         load = from_sources(self.library, self.library.named, order)
-        file, loads = source(order["path"], order), 1
+        file = source(order["path"], order)
+        loads = 1
         while True:
             began = time.process_time()
             arrays = repeat(load, file, loads)

@@ -13,7 +13,9 @@ import zlib
 
 import numpy as np
 
-STORED, ALIGNED, DEFLATED = "stored", "aligned", "deflated"
+STORED = "stored"
+ALIGNED = "aligned"
+DEFLATED = "deflated"
 """Stored by NumPy, stored by `shmarray.save_npz(…, align=64)`, and deflated by NumPy."""
 FORMS = (STORED, ALIGNED, DEFLATED)
 
@@ -62,7 +64,8 @@ def sparse(random, shape):
 
 def surface(random, count, dtype):
     """Points of a scan: near a wavy plane, in the order of the scan."""
-    along, across = np.sort(random.uniform(-50, 50, count)), random.uniform(-50, 50, count)
+    along = np.sort(random.uniform(-50, 50, count))
+    across = random.uniform(-50, 50, count)
     height = np.sin(along / 9) + random.normal(0, 0.02, count)
     return np.stack([along, across, height], axis=1).astype(dtype)
 

@@ -15,7 +15,8 @@ import numpy as np
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 import peers  # noqa: E402
 
-FIELDS, COLUMNS = 100, 1400
+FIELDS = 100
+COLUMNS = 1400
 
 
 def dataset(rows):

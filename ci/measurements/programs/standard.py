@@ -23,7 +23,8 @@ ARRAY = np.arange(8.0)
 
 class Point:
     def __init__(self):
-        self.name, self.place = "a point", [1.0, 2.0]
+        self.name = "a point"
+        self.place = [1.0, 2.0]
 
 
 def frame():
@@ -94,7 +95,8 @@ class Pipe:
 class Queue:
     def __init__(self, library, kind, *arguments):
         make = getattr(library.context, kind)
-        self.there, self.back = make(*arguments), make(*arguments)
+        self.there = make(*arguments)
+        self.back = make(*arguments)
         library.start(echo_queue, self.there, self.back)
 
     def run(self, objects, count):
@@ -105,7 +107,8 @@ class Queue:
 
 class Stream:
     def __init__(self, library, *arguments):
-        self.there, self.back = library.context.Queue(*arguments), library.context.SimpleQueue()
+        self.there = library.context.Queue(*arguments)
+        self.back = library.context.SimpleQueue()
         library.start(count_queue, self.there, self.back)
 
     def run(self, objects, count):
@@ -127,7 +130,8 @@ class Pool:
 
 class Executor:
     def __init__(self, library, chunk):
-        self.executor, self.chunk = library.executor(2, mp_context=library.context), chunk
+        self.executor = library.executor(2, mp_context=library.context)
+        self.chunk = chunk
 
     def run(self, objects, count):
         for _ in self.executor.map(same, objects[:count], chunksize=self.chunk):

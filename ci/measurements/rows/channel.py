@@ -11,10 +11,14 @@ import uuid
 from harness import ANSWER_WITHIN_SECONDS, HERE, MADE, Failed, limit, program, reason
 from peers import version
 
-ROW, PAIRS, THROUGHPUT = "channel", "channel pairs", "channel one way"
+ROW = "channel"
+PAIRS = "channel pairs"
+THROUGHPUT = "channel one way"
 SIZES = {"8 bytes": 8, "4 KiB": 4 << 10, "1 MiB": 1 << 20, "6 MB": 6_000_000}
-ICEORYX, ICEORYX_PYTHON = "iceoryx2 in Rust", "iceoryx2 in Python"
-FUTEX, SPIN = "a futex in C", "a word in C"
+ICEORYX = "iceoryx2 in Rust"
+ICEORYX_PYTHON = "iceoryx2 in Python"
+FUTEX = "a futex in C"
+SPIN = "a word in C"
 PROGRAMS = HERE / "programs"
 PYTHON = [sys.executable, PROGRAMS / "channels.py"]
 LANGUAGES = {
@@ -38,7 +42,8 @@ def measure(bench):
 
 
 def polling(bench):
-    count, rounds = bench.pick(20_000, 500), bench.pick(7, 1)
+    count = bench.pick(20_000, 500)
+    rounds = bench.pick(7, 1)
     for size, size_bytes in SIZES.items():
         contenders = {
             "Rust": exchange("Rust", "Rust", size_bytes, 5 * count, "poll"),
@@ -57,7 +62,8 @@ def polling(bench):
 
 
 def blocking(bench):
-    count, rounds = bench.pick(2000, 50), bench.pick(7, 1)
+    count = bench.pick(2000, 50)
+    rounds = bench.pick(7, 1)
     for size, size_bytes in SIZES.items():
         times = count if size_bytes < 1 << 20 else max(count // 10, 20)
         contenders = {
@@ -74,7 +80,8 @@ def blocking(bench):
 
 def pairs(bench):
     """Each language asks each for 6 MB frames, with both sides polling."""
-    count, rounds = bench.pick(5000, 100), bench.pick(5, 1)
+    count = bench.pick(5000, 100)
+    rounds = bench.pick(5, 1)
     languages = [name for name in LANGUAGES if name != "Ruby" or shutil.which("ruby")]
     for asks in languages:
         contenders = {
@@ -85,7 +92,8 @@ def pairs(bench):
 
 def one_way(bench):
     """Seconds of one message, when so many processes send and so many receive."""
-    count, rounds = bench.pick(200_000, 2000), bench.pick(5, 1)
+    count = bench.pick(200_000, 2000)
+    rounds = bench.pick(5, 1)
     for size, size_bytes in SIZES.items():
         contenders = {
             f"{senders} to {receivers}": one_way_of(size_bytes, count, senders, receivers)
@@ -118,7 +126,8 @@ def queue(size, count):
 
 def rounds_of(asks, answers, size, count, wait):
     """Runs one program that asks, on the first core, and one that answers, on the last."""
-    name, cores = unique(), sorted(os.sched_getaffinity(0))
+    name = unique()
+    cores = sorted(os.sched_getaffinity(0))
     with started(cores[0], asks, "ask", name, size, count, wait) as asking:
         if not select.select([asking.stdout], [], [], ANSWER_WITHIN_SECONDS)[0]:
             raise Failed("it does not begin")

@@ -6,8 +6,12 @@ import importlib.util
 import peers
 from harness import HERE, Answering, Failed
 
-ROW, BROADCAST, MEMORY, PROGRAMS = "dask", "dask broadcast", "dask memory", "dask programs"
-THEIRS, INPROC = "distributed", "inproc"
+ROW = "dask"
+BROADCAST = "dask broadcast"
+MEMORY = "dask memory"
+PROGRAMS = "dask programs"
+THEIRS = "distributed"
+INPROC = "inproc"
 WAYS = (peers.OURS, THEIRS, INPROC)
 SIZES = {"64 KiB": 64 << 10, "4 MiB": 4 << 20, "400 MB": 400_000_000}
 KINDS = {"private": False, "shared": True}

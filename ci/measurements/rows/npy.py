@@ -10,11 +10,14 @@ import tempfile
 import peers
 from harness import HERE, MADE, Answering, Failed
 
-THREADS, PROCESSES, TICKS = "npy threads", "npy processes", "npy ticks"
+THREADS = "npy threads"
+PROCESSES = "npy processes"
+TICKS = "npy ticks"
 PROGRAM = HERE / "programs/npy.py"
 TASK_SECONDS = 0.02
 """A task is a hundred loads, and as many more as take this time."""
-LEAST_LOADS, MOST_LOADS = 100, 20_000
+LEAST_LOADS = 100
+MOST_LOADS = 20_000
 INSIDE_LOADS = 200
 """A core that was idle is slow for its first 0.1 s."""
 LEAST_DEFLATED = 20
@@ -37,10 +40,17 @@ def module_of(path):
 
 program = module_of(PROGRAM)
 
-OURS, PRIVATE, OUR_POOL = program.OURS, program.PRIVATE, program.OUR_POOL
-MAPPED, OUR_MAPPED = program.MAPPED, program.OUR_MAPPED
-NUMPY, SPDL, SAFETENSORS, TORCH = "numpy.load", "spdl.io", "safetensors", "torch.load"
-MEMORY, DISK = "in memory", "on disk"
+OURS = program.OURS
+PRIVATE = program.PRIVATE
+OUR_POOL = program.OUR_POOL
+MAPPED = program.MAPPED
+OUR_MAPPED = program.OUR_MAPPED
+NUMPY = "numpy.load"
+SPDL = "spdl.io"
+SAFETENSORS = "safetensors"
+TORCH = "torch.load"
+MEMORY = "in memory"
+DISK = "on disk"
 IN_THREADS = (OURS, PRIVATE, NUMPY, SPDL, SAFETENSORS, TORCH)
 IN_PROCESSES = (OURS, OUR_POOL, NUMPY, SPDL, SAFETENSORS, TORCH)
 NEIGHBOURS = (program.IN_C, program.IN_PYTHON)
@@ -61,7 +71,8 @@ PROCESS_CASES = [
     (program.NPZ, DISK),
 ]
 TICK_KINDS = (program.NPY, program.NPZ, program.SMOOTH)
-QUICK_CASES, QUICK_WORKERS = [(program.NPZ, MEMORY)], (1, 2)
+QUICK_CASES = [(program.NPZ, MEMORY)]
+QUICK_WORKERS = (1, 2)
 
 
 def what(kind, place):
@@ -126,8 +137,11 @@ class Sides:
     """The programs of a row, one for each library that is there."""
 
     def __init__(self, bench, row, folder, libraries):
-        self._bench, self._row, self._folder = bench, row, folder
-        self._programs, self._libraries = {}, present(libraries)
+        self._bench = bench
+        self._row = row
+        self._folder = folder
+        self._programs = {}
+        self._libraries = present(libraries)
 
     def __enter__(self):
         way = self._row.removeprefix("npy ")
@@ -156,7 +170,8 @@ class Sides:
 
     def _contender(self, name, order):
         """Each round loads the files of another set."""
-        numbers, side = itertools.cycle(range(self._bench.pick(SETS, 2))), self._programs[name]
+        numbers = itertools.cycle(range(self._bench.pick(SETS, 2)))
+        side = self._programs[name]
         return lambda: side.ask(**order, set=next(numbers))["seconds"]
 
     def loads(self, kind, place, names=None, times=0, **order):

@@ -13,9 +13,15 @@ from rows import npy
 ROW = "npy corpus"
 corpus = npy.module_of(HERE / "programs/npy_corpus.py")
 STORED, ALIGNED, DEFLATED = corpus.FORMS
-MEMORY, DISK = npy.MEMORY, npy.DISK
-OURS, PRIVATE, COPIED = npy.OURS, npy.PRIVATE, npy.program.COPIED
-MAPPED, NUMPY, SPDL, SAFETENSORS = npy.OUR_MAPPED, npy.NUMPY, npy.SPDL, npy.SAFETENSORS
+MEMORY = npy.MEMORY
+DISK = npy.DISK
+OURS = npy.OURS
+PRIVATE = npy.PRIVATE
+COPIED = npy.program.COPIED
+MAPPED = npy.OUR_MAPPED
+NUMPY = npy.NUMPY
+SPDL = npy.SPDL
+SAFETENSORS = npy.SAFETENSORS
 # Who loads what. From the other files safetensors would load the same as beside stored ones.
 CASES = {
     (STORED, MEMORY): (OURS, PRIVATE, COPIED, NUMPY, SPDL, SAFETENSORS),
@@ -78,7 +84,8 @@ def rates(figures, form, place):
     for name in corpus.SAMPLES:
         where = case(name, form, place)
         for who in CASES[form, place]:
-            ours, theirs = seconds.get((where, who)), seconds.get((where, NUMPY))
+            ours = seconds.get((where, who))
+            theirs = seconds.get((where, NUMPY))
             if None not in (ours, theirs):
                 found.setdefault(who, []).append((theirs / ours, name))
     return {who: sorted(ratios) for who, ratios in found.items()}

@@ -199,7 +199,8 @@ def archive(method=zipfile.ZIP_STORED):
 def archives():
     """Archives with one thing that is wrong."""
     good = archive()
-    central, end = good.index(b"PK\1\2"), good.index(b"PK\5\6")
+    central = good.index(b"PK\1\2")
+    end = good.index(b"PK\5\6")
     for name, place, wrong in [
         ("checksum", len(good) - 100, b"\xee"),  # a byte of the data, in front of the directory
         ("offset-outside", central + 42, struct.pack("<I", 1 << 30)),

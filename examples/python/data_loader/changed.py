@@ -11,7 +11,8 @@ class Images:
     """A data set: `images[i]` is a picture and its label."""
 
     def __init__(self, count, side):
-        self.count, self.side = count, side
+        self.count = count
+        self.side = side
 
     def __len__(self):
         return self.count
@@ -31,18 +32,17 @@ class Loader:
     """Batches in order; each worker is at most `prefetch` of them ahead."""
 
     def __init__(self, dataset, batch_size, workers=2, prefetch=2):
-        self.dataset, self.batch_size, self.workers, self.prefetch = (
-            dataset,
-            batch_size,
-            workers,
-            prefetch,
-        )
+        self.dataset = dataset
+        self.batch_size = batch_size
+        self.workers = workers
+        self.prefetch = prefetch
 
     def __len__(self):
         return -(-len(self.dataset) // self.batch_size)
 
     def __iter__(self):
-        tasks, results = mp.Queue(), mp.Queue()
+        tasks = mp.Queue()
+        results = mp.Queue()
         arguments = (self.dataset, self.batch_size, tasks, results)
         processes = [
             mp.Process(target=make_batches, args=arguments, daemon=True)

@@ -72,7 +72,8 @@ class _Entry:
     """An entry for arrays in a table of reducers, until it is removed."""
 
     def __init__(self, table: dict[Any, Any], make: Callable[[Any], Any]) -> None:
-        self._table, self._before = table, table.get(np.ndarray)
+        self._table = table
+        self._before = table.get(np.ndarray)
         self._ours = table[np.ndarray] = make(self._before)
 
     def remove(self) -> None:

@@ -27,7 +27,8 @@ def _level_of_the_program() -> int:
     """Returns the ``stacklevel`` of the innermost line that is neither this package's nor the
     standard library's. A thread of this package has none: its warnings name no file of either.
     """
-    level, frame = 1, sys._getframe().f_back
+    level = 1
+    frame = sys._getframe().f_back
     while frame is not None and _is_between(frame.f_code.co_filename):
         level, frame = level + 1, frame.f_back
     return level

@@ -191,7 +191,8 @@ def family(operation, stride, said):
     """Does the operation in a thread, and forks after each turn of it whose number this divides.
     Writes the statuses of the children.
     """
-    gate, passed = threading.Lock(), []
+    gate = threading.Lock()
+    passed = []
 
     def use():
         with gate:
@@ -208,7 +209,8 @@ def family(operation, stride, said):
     gate.release()
     while not passed:
         time.sleep(0)
-    turns, children = 0, []
+    turns = 0
+    children = []
     while len(passed) < 2 and len(children) < MOST:
         if turns % stride == 0:
             children.append(in_child(operation, WATCHDOG_S))

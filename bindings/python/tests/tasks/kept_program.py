@@ -58,7 +58,8 @@ def mappings():
 
 
 def main():
-    way, count = sys.argv[1], int(sys.argv[2])
+    way = sys.argv[1]
+    count = int(sys.argv[2])
     kept = list(globals()["by_" + way](mp.get_context("fork"), count))
     assert mappings() < most_mappings() // 2, (
         mappings()

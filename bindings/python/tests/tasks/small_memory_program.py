@@ -55,7 +55,8 @@ def through_everything(pool, executor, value):
 
 
 def through_queues(value):
-    questions, answers = mp.Queue(), mp.Queue(2)
+    questions = mp.Queue()
+    answers = mp.Queue(2)
     process = mp.Process(target=answer, args=(questions, answers))
     process.start()
     questions.put(value)

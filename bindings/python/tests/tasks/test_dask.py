@@ -104,7 +104,8 @@ def test_an_array_of_any_kind_arrives_as_dask_would_bring_it(name, is_shared):
         whole = array if array.base is None else array.base
         if not isinstance(whole, np.ndarray) or type(array) is not np.ndarray or not array.size:
             pytest.skip("its memory is no array that can be shared")
-        memory, offset = shmarray.share(whole).base, array.ctypes.data - whole.ctypes.data
+        memory = shmarray.share(whole).base
+        offset = array.ctypes.data - whole.ctypes.data
         source = np.ndarray(array.shape, array.dtype, memory, offset, array.strides)
         np.testing.assert_array_equal(source, array)
     before = shmarray.copied_bytes()
@@ -363,7 +364,8 @@ def test_a_comm_that_is_forgotten_gives_back_what_nobody_has_read():
 
 def test_sending_that_is_cancelled_in_the_thread_that_serializes_gives_back(monkeypatch):
     monkeypatch.setattr("distributed.comm.utils.OFFLOAD_THRESHOLD", 1)
-    begun, may_end = [], []
+    begun = []
+    may_end = []
     by_handle = _frames.by_handle
 
     def slow(*arguments):

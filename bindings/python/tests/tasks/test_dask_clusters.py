@@ -263,7 +263,8 @@ def test_a_worker_is_not_killed_for_memory_that_it_shares():
             return dask_worker.monitor.proc.memory_info().rss
 
         def are_told_their_share():
-            shares, whole = client.run(told), client.run(resident)
+            shares = client.run(told)
+            whole = client.run(resident)
             return all(shares[on] < whole[on] - 300 * MB for on in workers)
 
         until(are_told_their_share)

@@ -182,7 +182,8 @@ def test_shutdown_may_cancel_what_has_not_begun(one, gate):
 def test_workers_leave_when_the_executor_is_garbage():
     executor = ProcessPoolExecutor(2, mp.get_context("fork"))
     future = executor.submit(tasks.square, 3)
-    thread, pids = executor._executor_manager_thread, [*executor._processes]
+    thread = executor._executor_manager_thread
+    pids = [*executor._processes]
     del executor
     assert future.result() == 9
     thread.join()
@@ -214,7 +215,8 @@ def test_map_gives_up_after_its_timeout(one, gate):
 
 
 def test_callbacks_are_called_and_may_fail(one, gate, monkeypatch):
-    said, heard = [], []
+    said = []
+    heard = []
     monkeypatch.setattr(threading, "excepthook", lambda arguments: said.append(arguments.exc_type))
 
     def stops(_):
@@ -300,8 +302,10 @@ def test_a_worker_killed_before_it_begins(one):
 
 
 def test_kills_at_random_moments():
-    chance, count = random.Random(0), 500
-    done, lost = shmarray.zeros(count, "u1"), []
+    chance = random.Random(0)
+    count = 500
+    done = shmarray.zeros(count, "u1")
+    lost = []
     with ProcessPoolExecutor(3, mp.get_context("fork")) as executor:
         futures = [executor.submit(tasks.add_one, done, number) for number in range(count)]
         for number, future in enumerate(futures):
@@ -384,7 +388,8 @@ def test_tasks_that_had_not_begun_are_cancelled_also_if_all_deaths_are_seen_at_o
         futures = [executor.submit(gate.pass_through) for _ in range(6)]
         gate.next_arrival()
         dispatcher = executor._dispatcher
-        select, is_in_place = dispatcher._selector.select, threading.Event()
+        select = dispatcher._selector.select
+        is_in_place = threading.Event()
 
         def select_after_the_deaths(timeout):
             is_in_place.set()
@@ -417,7 +422,8 @@ class FailsToStart:
     """A context whose processes fail when told to."""
 
     def __init__(self):
-        self.begun, self.fails = threading.Event(), threading.Event()
+        self.begun = threading.Event()
+        self.fails = threading.Event()
 
     def get_start_method(self, allow_none=False):  # noqa: ARG002 (as any context)
         return "spawn"
@@ -429,7 +435,8 @@ class FailsToStart:
 
 
 def test_an_exit_goes_on_when_the_submission_that_it_waits_for_fails():
-    context, raised = FailsToStart(), []
+    context = FailsToStart()
+    raised = []
     executor = ProcessPoolExecutor(1, context)
 
     def submits():

@@ -317,7 +317,9 @@ def test_an_array_that_was_given_other_memory_is_not_looked_at():
 
 
 def test_an_empty_part_of_an_array_has_nothing_in_common():
-    counted, a, large = Counted(), np.arange(10.0), np.zeros(1 << 20)
+    counted = Counted()
+    a = np.arange(10.0)
+    large = np.zeros(1 << 20)
     here, there = mp.Pipe()
     here.send([counted, a, a[3:][:0], np.zeros((0, 1000)), large, large[1:][:0], large[2:4]])
     assert counted.times == 1
@@ -333,7 +335,8 @@ def test_an_empty_part_of_an_array_has_nothing_in_common():
 
 def some_view(a, random):
     """Another view of the same memory."""
-    axis, step = int(random.integers(a.ndim)), int(random.choice([1, 2, 3, -1, -2]))
+    axis = int(random.integers(a.ndim))
+    step = int(random.choice([1, 2, 3, -1, -2]))
     match random.integers(5):
         case 0 | 1:
             first, last = sorted(random.integers(0, a.shape[axis] + 1, 2))
@@ -364,7 +367,8 @@ def test_random_views_of_random_memory(seed, way):
         for _ in range(4):
             sent.append(some_view(some_view(some_view(base, random), random), random))
     random.shuffle(sent)
-    got, wanted = way(sent), through_pickle(sent)
+    got = way(sent)
+    wanted = through_pickle(sent)
     for at in random.integers(0, 1 << 20, 20):
         for here, there, original in zip(got, wanted, sent, strict=True):
             assert (here.dtype, here.shape) == (original.dtype, original.shape)

@@ -254,7 +254,8 @@ def test_an_unpicklable_task_is_lokys_pickling_error():
 
 
 def test_results_come_by_handle(tmp_path):
-    meeting, copied = Meeting(tmp_path), shmarray.copied_bytes()
+    meeting = Meeting(tmp_path)
+    copied = shmarray.copied_bytes()
     arrays = Parallel(batch_size=1)(delayed(tasks.large)(number) for number in range(4))
     assert [(array[0], array[-1]) for array in arrays] == [(n, n) for n in range(4)]
     arrays[0] += 1

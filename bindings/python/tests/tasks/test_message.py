@@ -151,7 +151,8 @@ def test_an_empty_pipe_and_a_full_one_time_out(files):
     for timeout in (0, 0.001, -5):
         with pytest.raises(TimeoutError):
             there.receive(timeout)
-    sent, arrays = [], [marked(SIZES[1], 3)]
+    sent = []
+    arrays = [marked(SIZES[1], 3)]
 
     def fill():
         while True:
@@ -362,7 +363,8 @@ def test_other_threads_run_while_one_waits():
 
 def test_closing_an_end_while_a_thread_waits_there_takes_nothing_from_it():
     here, there = Pipe.pair()
-    waiting, got = threading.Event(), []
+    waiting = threading.Event()
+    got = []
 
     def wait():
         waiting.set()
@@ -380,7 +382,8 @@ def test_closing_an_end_while_a_thread_waits_there_takes_nothing_from_it():
 def test_a_handle_to_send_holds_until_it_is_attached_or_discarded(files, peer):
     for size in SIZES:
         a = marked(size, 4)
-        first, second = handle_to_send(a), handle_to_send(a[1:3])
+        first = handle_to_send(a)
+        second = handle_to_send(a[1:3])
         assert first != second
         assert pickle.loads(pickle.dumps(second)) == second
         assert '"ticket":' in str(first)

@@ -70,7 +70,8 @@ def test_arrays_of_every_kind_arrive():
 
 def test_shared_arrays_are_not_copied_and_private_ones_stay_private(files):
     here, there = mp.Pipe()
-    shared, private = shmarray.zeros(50_000), np.zeros(50_000)
+    shared = shmarray.zeros(50_000)
+    private = np.zeros(50_000)
     before = shmarray.copied_bytes()
     here.send((shared[::2], shared))
     assert shmarray.copied_bytes() == before
@@ -238,7 +239,8 @@ def test_an_invalid_handle_is_refused_when_the_standard_class_refuses_it(handle)
 )
 def test_a_connection_over_another_fd_says_what_the_standard_class_says(other):
     for one, two in (os.pipe(), [end.detach() for end in socket.socketpair()]):
-        reader, writer = Connection(one, writable=False), other(two, readable=False)
+        reader = Connection(one, writable=False)
+        writer = other(two, readable=False)
         writer.send({"a": np.arange(3)})
         writer.send_bytes(b"12345")
         assert reader.poll()

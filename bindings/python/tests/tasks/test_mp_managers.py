@@ -51,13 +51,12 @@ def work(frames, facts, queue, event, barrier, lock):
 
 def test_a_process_uses_proxies(manager):
     context = manager._ctx
-    frames, facts = manager.list([shmarray.zeros(50_000)]), manager.dict()
-    queue, event, barrier, lock = (
-        manager.Queue(),
-        manager.Event(),
-        manager.Barrier(2),
-        manager.Lock(),
-    )
+    frames = manager.list([shmarray.zeros(50_000)])
+    facts = manager.dict()
+    queue = manager.Queue()
+    event = manager.Event()
+    barrier = manager.Barrier(2)
+    lock = manager.Lock()
     process = context.Process(target=work, args=(frames, facts, queue, event, barrier, lock))
     process.start()
     barrier.wait()

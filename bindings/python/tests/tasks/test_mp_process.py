@@ -74,14 +74,16 @@ def write(shared, private, *, number):
 
 
 def test_a_process_writes_what_is_shared_and_has_a_copy_of_what_is_private(context):
-    shared, private = shmarray.zeros(50_000), np.zeros(50_000)
+    shared = shmarray.zeros(50_000)
+    private = np.zeros(50_000)
     run(context, write, shared[::2], private, number=7)
     assert (shared[0], shared[1], private[0]) == (7, 0, 0)
 
 
 @pytest.mark.parametrize("method", ["forkserver", "spawn"])
 def test_starting_a_process_copies_no_shared_array(method):
-    context, shared = mp.get_context(method), shmarray.zeros(1_000_000)
+    context = mp.get_context(method)
+    shared = shmarray.zeros(1_000_000)
     run(context, print)
     before = shmarray.copied_bytes()
     run(context, write, shared, np.zeros(3), number=1)
@@ -107,7 +109,9 @@ def use_all(numbers, lock, value, ends, queue, one, standard):
 
 
 def test_locks_values_connections_queues_and_sockets_are_arguments(context):
-    lock, value, queue = context.Lock(), context.Value("i", 5), context.JoinableQueue(3)
+    lock = context.Lock()
+    value = context.Value("i", 5)
+    queue = context.JoinableQueue(3)
     pairs = [context.Pipe() for _ in range(100)]
     one, other = socket.socketpair()
     standard, standard_other = multiprocessing.Pipe()
@@ -197,7 +201,8 @@ class Worker(mp.get_context("spawn").Process):
 
     def __init__(self, array, end):
         super().__init__(name="worker")
-        self.array, self.end = array, end
+        self.array = array
+        self.end = end
 
     def run(self):
         self.end.send((self.name, self.array.sum()))
@@ -268,7 +273,8 @@ def test_arguments_arrive_though_the_parent_ends_at_once(
 ):
     if is_taken:
         (directory / f"shmarray-registry-{os.geteuid()}").mkdir()
-    program, said = tmp_path / "program.py", tmp_path / "said"
+    program = tmp_path / "program.py"
+    said = tmp_path / "said"
     program.write_text(PARENT_ENDS)
     os.mkfifo(said)
     code = (

@@ -46,7 +46,8 @@ def test_a_closed_queue_is_refused():
 
 
 def test_objects_put_before_closing_are_sent():
-    q, copy = mp.Queue(), mp.Queue()
+    q = mp.Queue()
+    copy = mp.Queue()
     copy.put(q)
     copy = copy.get()
     for number in range(1000):

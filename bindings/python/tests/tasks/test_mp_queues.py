@@ -136,7 +136,8 @@ def get_all(q, answers):
 
 @pytest.mark.parametrize("maxsize", [0, 3])
 def test_many_processes_put_and_get_at_once(context, maxsize):
-    q, answers = context.Queue(maxsize), context.Queue()
+    q = context.Queue(maxsize)
+    answers = context.Queue()
     getters = [context.Process(target=get_all, args=(q, answers)) for _ in range(3)]
     putters = [
         context.Process(
@@ -244,7 +245,8 @@ def do_tasks(q, answers):
 
 
 def test_join_waits_for_the_tasks_of_all_processes(context):
-    q, answers = context.JoinableQueue(), context.Queue()
+    q = context.JoinableQueue()
+    answers = context.Queue()
     workers = [context.Process(target=do_tasks, args=(q, answers)) for _ in range(3)]
     for worker in workers:
         worker.start()
@@ -306,11 +308,13 @@ def test_many_tasks_may_be_got_before_they_are_done():
 
 
 def test_a_queue_goes_through_a_queue():
-    outer, inner = mp.Queue(), mp.JoinableQueue(2)
+    outer = mp.Queue()
+    inner = mp.JoinableQueue(2)
     inner.put("before")
     outer.put({"queue": inner, "simple": mp.SimpleQueue()})
     received = outer.get()
-    again, simple = received["queue"], received["simple"]
+    again = received["queue"]
+    simple = received["simple"]
     again.put("after")
     with pytest.raises(Full):
         inner.put_nowait("too much")
@@ -324,7 +328,8 @@ def test_a_queue_goes_through_a_queue():
 
 
 def test_a_queue_of_a_queue_that_was_dropped_lives_as_long_as_its_message():
-    outer, inner = mp.Queue(), mp.Queue()
+    outer = mp.Queue()
+    inner = mp.Queue()
     inner.put(np.arange(50_000))
     outer.put(inner)
     inner.close()

@@ -70,7 +70,8 @@ def test_every_public_name_of_the_standard_module_is_there(name):
 
 @pytest.mark.parametrize("name", [*MODULES, *(f".{one}" for one in THE_SAME)])
 def test_a_star_import_gives_every_name_that_the_standard_module_gives(name):
-    ours, standard = {}, {}
+    ours = {}
+    standard = {}
     exec(f"from shmarray.multiprocessing{name} import *", ours)
     exec(f"from multiprocessing{name} import *", standard)
     assert ours.keys() - {"__builtins__"} >= standard.keys() - {"__builtins__"}
@@ -89,7 +90,8 @@ def test_the_package_has_only_modules_that_the_standard_package_has():
 
 
 def test_a_star_import_of_the_executors_gives_what_the_standard_one_gives():
-    ours, standard = {}, {}
+    ours = {}
+    standard = {}
     exec("from shmarray.concurrent import *", ours)
     exec("from concurrent.futures import *", standard)
     assert ours.keys() >= standard.keys()

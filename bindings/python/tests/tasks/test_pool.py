@@ -314,8 +314,10 @@ def test_a_worker_killed_after_its_result(one):
 
 
 def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
-    first, third = Gate(tmp_path, "first"), Gate(tmp_path, "third")
-    told, go_on = threading.Event(), threading.Event()
+    first = Gate(tmp_path, "first")
+    third = Gate(tmp_path, "third")
+    told = threading.Event()
+    go_on = threading.Event()
 
     def holds_up(_):
         told.set()
@@ -339,7 +341,8 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
 
 
 def test_a_worker_that_died_in_its_task_does_not_take_the_next_with_it(one, tmp_path):
-    first, second = Gate(tmp_path, "first"), Gate(tmp_path, "second")
+    first = Gate(tmp_path, "first")
+    second = Gate(tmp_path, "second")
     results = [
         one.apply_async(gate.pass_through, (number,)) for number, gate in enumerate((first, second))
     ]
@@ -399,8 +402,10 @@ def test_a_child_that_comes_back_from_a_task_is_no_second_worker(one):
 
 @pytest.mark.parametrize(("method", "kills"), [("fork", 100), ("forkserver", 10), ("spawn", 10)])
 def test_kills_at_random_moments(method, kills):
-    count, chance = 1000, random.Random(method)
-    done, progress = shmarray.zeros(count, "u1"), threading.Semaphore(0)
+    count = 1000
+    chance = random.Random(method)
+    done = shmarray.zeros(count, "u1")
+    progress = threading.Semaphore(0)
     with mp.get_context(method).Pool(3) as pool:
         call = {
             "callback": lambda _: progress.release(),

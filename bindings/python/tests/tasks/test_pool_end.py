@@ -81,7 +81,8 @@ def test_an_iterable_that_never_ends_holds_up_no_end(one):
 
 def test_a_pool_that_nobody_closed_warns_and_ends():
     pool = mp.get_context("fork").Pool(2)
-    pids, thread = [process.pid for process in pool._pool], pool._dispatcher.thread
+    pids = [process.pid for process in pool._pool]
+    thread = pool._dispatcher.thread
     with pytest.warns(ResourceWarning, match="unclosed running multiprocessing pool"):
         del pool
     thread.join()

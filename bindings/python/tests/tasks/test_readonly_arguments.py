@@ -80,7 +80,8 @@ def by_map(module, arrays):
 
 def by_queue(module, arrays):
     context = module.get_context("fork")
-    here, there = context.Queue(), context.Queue()
+    here = context.Queue()
+    there = context.Queue()
     worker = context.Process(target=answer, args=(here, there))
     worker.start()
     here.put(arrays)
@@ -120,7 +121,8 @@ WAYS = [by_pool, by_map, by_queue, by_pipe, by_executor]
 @pytest.mark.parametrize("way", WAYS, ids=lambda way: way.__name__)
 def test_a_task_may_store_where_the_standard_modules_let_it(way, source, tmp_path):
     arrays = read_only(source, tmp_path / "file.npy")
-    got, wanted = way(mp, [*arrays.values()]), way(multiprocessing, [*arrays.values()])
+    got = way(mp, [*arrays.values()])
+    wanted = way(multiprocessing, [*arrays.values()])
     for name, here, there in zip(arrays, got, wanted, strict=True):
         assert here == there, name
 

@@ -56,7 +56,8 @@ def test_a_terminated_pool_leaves_nothing(under, files):
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 @pytest.mark.parametrize("ending", ["killed", "os._exit"])
 def test_a_worker_holds_on_when_its_starter_is_gone(method, ending, tmp_path, files):
-    question, answer = tmp_path / "question", tmp_path / "answer"
+    question = tmp_path / "question"
+    answer = tmp_path / "answer"
     os.mkfifo(question)
     os.mkfifo(answer)
     command = [
@@ -114,7 +115,8 @@ STARTS = {
 def test_a_started_program_holds_nothing_and_takes_nothing(start, options, files):
     a = shmarray.array(np.arange(5))
     before = files()
-    (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
+    (theirs_in, ours_out) = os.pipe()
+    (ours_in, theirs_out) = os.pipe()
     program = start((theirs_in, theirs_out), options)
     os.close(theirs_in)
     os.close(theirs_out)
@@ -228,7 +230,8 @@ with open(sys.argv[2]) as heard:
 def test_a_daemon_holds_when_its_starters_are_gone_and_gives_back_at_its_end(
     ending, tmp_path, run_python, files
 ):
-    says, hears = tmp_path / "says", tmp_path / "hears"
+    says = tmp_path / "says"
+    hears = tmp_path / "hears"
     os.mkfifo(says)
     os.mkfifo(hears)
     run_python(DAEMON, says, hears)  # ends when its starters have

@@ -137,7 +137,8 @@ def test_golden_messages_of_workers_are_read_as_what_they_were(name):
 
 
 def test_golden_beginnings_of_workers_are_read_as_what_they_were():
-    ready, refused = worker_message("worker_ready"), worker_message("worker_refused")
+    ready = worker_message("worker_ready")
+    refused = worker_message("worker_refused")
     assert (ready.kind, ready.number) == (_tasks_wire.READY, 0)
     assert (refused.kind, refused.number) == (_tasks_wire.REFUSED, 0)
     assert refused.unpack().args == ("refused",)

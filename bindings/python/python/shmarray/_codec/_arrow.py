@@ -34,7 +34,8 @@ def look() -> None:
     if len(sys.modules) == _modules:
         return
     _modules = len(sys.modules)
-    polars, pandas = _names_in(sys.modules.get("polars")), _names_in(sys.modules.get("pandas"))
+    polars = _names_in(sys.modules.get("polars"))
+    pandas = _names_in(sys.modules.get("pandas"))
     arrays = _names_in(pandas.get("arrays"))
     for names, name, reduce in (
         (polars, "DataFrame", _reduce_frame),

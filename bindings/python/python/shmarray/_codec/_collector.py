@@ -127,7 +127,8 @@ def _masked(
     masked: Any = np.ma.MaskedArray
     array = masked.__new__(kind, data, hard_mask=is_hard)
     array._mask = np.ma.nomask if mask is None else mask
-    array._fill_value, array._sharedmask = fill_value, is_shared
+    array._fill_value = fill_value
+    array._sharedmask = is_shared
     return array
 
 

@@ -132,7 +132,8 @@ class PartsLayout:
         """
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
-        self._buffers, self._private_mode = buffers, private_mode
+        self._buffers = buffers
+        self._private_mode = private_mode
         copies: list[_Copy] = []
         fixed: dict[tuple[int, int], _Copy] = {}
         for number, buffer in enumerate(buffers):
@@ -177,11 +178,13 @@ class PartsLayout:
                 self._add(Part(None, None, bytearray(copy.source.tobytes())), [(copy, 0)])
 
     def _add_together(self, copies: Sequence[_Copy]) -> None:
-        memory, members = bytearray(), list[tuple[_Copy, int]]()
+        memory = bytearray()
+        members = list[tuple[_Copy, int]]()
         for copy in copies:
             if members and len(memory) + copy.source.nbytes > _TOGETHER_BYTES:
                 self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
-                memory, members = bytearray(), []
+                memory = bytearray()
+                members = []
             memory += bytes(-len(memory) % _ALIGNMENT)
             members.append((copy, len(memory)))
             memory += copy.source.tobytes()
@@ -213,11 +216,13 @@ class PartsLayout:
     def _put(self, part: int, number: int, offset: int, strides: Strides) -> None:
         buffer = self._buffers[number]
         assert not isinstance(buffer, int)
-        memory, is_writeable = buffer.memory, not buffer.is_read_only
+        memory = buffer.memory
+        is_writeable = not buffer.is_read_only
         if isinstance(memory, memoryview):
             self.views[number] = (part, offset, (memory.nbytes,), (1,), None, is_writeable)
         else:
-            shape, dtype = memory.shape, compact_dtype(memory)
+            shape = memory.shape
+            dtype = compact_dtype(memory)
             self.views[number] = (part, offset, shape, strides, dtype, is_writeable)
 
 
@@ -252,7 +257,8 @@ def _copy_of(number: int, array: Array, is_read_only: bool) -> _Copy:
 def _without_gaps(number: int, array: Array) -> _Copy:
     axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
     upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
-    strides, step = list(array.strides), array.itemsize
+    strides = list(array.strides)
+    step = array.itemsize
     for axis in reversed(axes):
         strides[axis] = -step if strides[axis] < 0 else step
         step *= array.shape[axis]

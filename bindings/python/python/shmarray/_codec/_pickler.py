@@ -124,9 +124,11 @@ def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None
         stream = pickle.dumps(obj, 5)
         return stream, _wire.STREAM_LENGTH.pack(len(stream))
     if type(obj) is bytes:  # the stream writes longer ones to shared memory
-        opcode, text = b"B", obj
+        opcode = b"B"
+        text = obj
     elif type(obj) is str and len(obj) <= text_bytes:
-        opcode, text = b"X", obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
+        opcode = b"X"
+        text = obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
     else:
         return None
     if len(text) > text_bytes:
@@ -148,7 +150,8 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
     memory = _core.memory_by_handle(array)
     if memory is not None:
         return (_wire.ARRAY_READONLY if memory.readonly else _wire.ARRAY,), [memory]
-    flags, dtype = array.flags, compact_dtype(array)
+    flags = array.flags
+    dtype = compact_dtype(array)
     if array.dtype.hasobject or not (flags.forc and isinstance(dtype, str)):
         return None
     if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
@@ -199,9 +202,11 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
     try:
         written = writer.write(obj)
         if written is None:
-            encoded, is_small = _encoded(writer), writer.stream.tell() <= _SMALL_BYTES
+            encoded = _encoded(writer)
+            is_small = writer.stream.tell() <= _SMALL_BYTES
         else:
-            encoded, is_small = (written[0], ()), written[1]
+            encoded = (written[0], ())
+            is_small = written[1]
     finally:
         if written is None:
             writer.forget()
@@ -212,7 +217,8 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
 
 def _encoded(writer: ArrayPickler) -> Encoded:
     """Encodes an object that a pickler wrote, and that is more than a stream."""
-    stream, collector = writer.stream, writer.collector
+    stream = writer.stream
+    collector = writer.collector
     segments = stream.segments()
     if failure := stream.failure():
         _shortage.warn_of_shortage(failure)
@@ -265,7 +271,8 @@ class _Pieces:
     """A stream in pieces, as a file to read."""
 
     def __init__(self, pieces: Sequence[memoryview]) -> None:
-        self._pieces, self._at = collections.deque(pieces), 0
+        self._pieces = collections.deque(pieces)
+        self._at = 0
 
     def readinto(self, room: memoryview) -> int:
         """Fills the buffer. Fills less of it only at the end."""
@@ -302,10 +309,8 @@ def share_all(obj: object) -> Any:
         if written is not None:
             return pickle.loads(b"".join(written[0]))
         layout = PartsLayout(collector.buffers, collector.parts, large_bytes=1, private_mode="r+")
-        memories, stream = (
-            [part.memory or part.inline for part in layout.parts],
-            writer.stream.getvalue(),
-        )
+        memories = [part.memory or part.inline for part in layout.parts]
+        stream = writer.stream.getvalue()
     finally:
         writer.forget()
     return pickle.loads(stream, buffers=[_fill(memories, view) for view in layout.views])

@@ -31,15 +31,19 @@ class _Loader:
     def __init__(self, shared: bool, readonly: bool, threads: int, on_error: OnError) -> None:
         if on_error not in ("raise", "skip") and not callable(on_error):
             raise ValueError(f"on_error must be 'raise', 'skip' or a callable, not {on_error!r}")
-        self._shared, self._readonly, self._threads = shared, readonly, threads
-        self._on_error, self.skips = on_error, on_error != "raise"
+        self._shared = shared
+        self._readonly = readonly
+        self._threads = threads
+        self._on_error = on_error
+        self.skips = on_error != "raise"
 
     def load(
         self, files: list[Any], progress: Progress | None = None
     ) -> tuple[NDArray[Any] | None, _Failures]:
         """Returns the array of all files that can be loaded, None if none can, and the failures."""
         failures: _Failures = []
-        total, most = len(files), 0
+        total = len(files)
+        most = 0
 
         def told(done: int, _count: int) -> None:
             nonlocal most
@@ -65,7 +69,8 @@ class _Loader:
             raise error
         kinds = [kind_of(file) for file in files]
         common = Counter(kind for kind in kinds if isinstance(kind, tuple)).most_common(1)
-        good, failures = [], []
+        good = []
+        failures = []
         for file, kind in zip(files, kinds, strict=True):
             if isinstance(kind, Exception):
                 failures.append((file, kind))
@@ -116,9 +121,14 @@ class _Epoch(Iterator[NDArray[Any]]):
     ) -> None:
         self._pool: ThreadPoolExecutor | None = None
         self._ahead: deque[Future[tuple[NDArray[Any] | None, _Failures]]] = deque()
-        self._pid, self._next = os.getpid(), 0
-        self._parts, self._loader, self._prefetch = parts, loader, prefetch
-        self._progress, self._total, self._done = progress, sum(map(len, parts)), 0
+        self._pid = os.getpid()
+        self._next = 0
+        self._parts = parts
+        self._loader = loader
+        self._prefetch = prefetch
+        self._progress = progress
+        self._total = sum(map(len, parts))
+        self._done = 0
         self._advance()
 
     def __next__(self) -> NDArray[Any]:
@@ -170,7 +180,8 @@ class _Epoch(Iterator[NDArray[Any]]):
         """In a forked child, which has no thread of the parent: loads again what was ahead."""
         self._next -= len(self._ahead)
         self._ahead.clear()
-        self._pool, self._pid = None, os.getpid()
+        self._pool = None
+        self._pid = os.getpid()
         self._advance()
 
 
@@ -196,10 +207,12 @@ class Batches(Iterable[NDArray[Any]]):
     """
 
     def __init__(self, parts: list[list[Any]], begin: Callable[[], _Epoch]) -> None:
-        self._parts, self._begin_one = parts, begin
+        self._parts = parts
+        self._begin_one = begin
         self._epochs: WeakSet[_Epoch] = WeakSet()
         self._is_closed = False
-        self._present, self._is_begun = self._begin(), False
+        self._present = self._begin()
+        self._is_begun = False
 
     def __len__(self) -> int:
         """The number of batches of an epoch, with those of which all files are skipped."""
@@ -315,7 +328,8 @@ def load_batch(
     >>> load_batch(["0.npy", "missing.npy", "0.npy"], on_error="skip").shape
     (2, 2, 3)
     """
-    files, loader = list(sources), _Loader(shared, readonly, _thread_count(threads), on_error)
+    files = list(sources)
+    loader = _Loader(shared, readonly, _thread_count(threads), on_error)
     if batch_size is not None:
         return _batches(files, batch_size, loader, (prefetch, max_bytes, drop_last, progress))
     if prefetch is not None or drop_last:

@@ -59,7 +59,9 @@ class NpzFile(Mapping[str, Member]):
     _fid: Any = None
 
     def __init__(self, archive: Any, source: Any, name: str, is_readonly: bool) -> None:
-        self._archive, self._source, self._name = archive, source, name
+        self._archive = archive
+        self._source = source
+        self._name = name
         self._is_readonly = is_readonly
         names = archive.names()
         self._indices = {name: index for index, name in enumerate(names)}
@@ -111,7 +113,8 @@ class NpzFile(Mapping[str, Member]):
 
         Raises as ``load_npz`` and KeyError.
         """
-        wanted, count = self.files if names is None else list(names), _thread_count(threads)
+        wanted = self.files if names is None else list(names)
+        count = _thread_count(threads)
         indices = [self._index(name) for name in wanted]
         try:
             loaded = self._opened().load_all(indices, count, self._most())
@@ -279,7 +282,8 @@ def load_npz(
     except Exception as error:
         name_file(error, source)
         raise
-    npz.allow_pickle, npz.max_header_size = allow_pickle, max_header_size
+    npz.allow_pickle = allow_pickle
+    npz.max_header_size = max_header_size
     npz.pickle_kwargs = pickle_kwargs
     return npz
 
@@ -311,7 +315,8 @@ def _opened(source: Any) -> tuple[Any, str | None, tuple[int | None, str | None]
     the name for errors where core does not know it.
     """
     if hasattr(source, "read") and not isinstance(source, mmap):
-        fd, name = _regular_fd(source), str(getattr(source, "name", "object"))
+        fd = _regular_fd(source)
+        name = str(getattr(source, "name", "object"))
         if fd is not None:
             return source, name, (fd, name)
         return _whole(source), name, (None, name_of(source))

@@ -100,7 +100,8 @@ class Chained:
     """A part of a file that was read, and then the rest, for pickle."""
 
     def __init__(self, start: bytes, file: Reader) -> None:
-        self._start, self._file = io.BytesIO(start), file
+        self._start = io.BytesIO(start)
+        self._file = file
 
     def read(self, size: int = -1) -> bytes:
         """Returns so many bytes, or fewer at the end of the file."""
@@ -137,7 +138,8 @@ def _read(file: Reader, size: int) -> bytes:
 def _fill(file: Any, array: NDArray[Any]) -> None:
     """Fills an array from a file, without a buffer between if the file can."""
     room = memoryview(_bytes_of(array))
-    done, size = 0, len(room)
+    done = 0
+    size = len(room)
     while done < size:
         if hasattr(file, "readinto"):
             count = file.readinto(room[done:])

@@ -22,7 +22,8 @@ needs one.
 
 TASK_BYTE = struct.Struct("<q")
 """In a message of a ``JoinableQueue``, behind the queue slot: the byte that stands for its task."""
-FIRST_TASK, TASKS_END = 1 << 32, 1 << 62
+FIRST_TASK = 1 << 32
+TASKS_END = 1 << 62
 """The range of bytes of the lock token file that stand for tasks."""
 
 # The worker protocol.

@@ -132,13 +132,12 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             )
         check_context(mp_context, "mp_context")
         _check_tasks(max_tasks_per_child, mp_context)
-        self._max_workers, self._mp_context, self._max_tasks_per_child = (
-            max_workers,
-            mp_context,
-            max_tasks_per_child,
-        )
+        self._max_workers = max_workers
+        self._mp_context = mp_context
+        self._max_tasks_per_child = max_tasks_per_child
         self._setup = initializer, initargs
-        self._shutdown_lock, self._shutdown_thread = threading.Lock(), False
+        self._shutdown_lock = threading.Lock()
+        self._shutdown_thread = False
         self._dispatcher: Dispatcher | None = None
 
     @property
@@ -274,7 +273,8 @@ class _Exit:
 
     def waits_for(self, dispatcher: Dispatcher) -> None:
         if self._expected_in != os.getpid():
-            self._expected_in, self._dispatchers = os.getpid(), weakref.WeakSet()
+            self._expected_in = os.getpid()
+            self._dispatchers = weakref.WeakSet()
             threading._register_atexit(self._begin)  # type: ignore[attr-defined]
             if parent_process() is not None:
                 util.Finalize(None, self._begin, exitpriority=100)

@@ -48,7 +48,8 @@ def _dumps(standard: _Dumps) -> _Dumps:
                 return _frames.by_handle(*in_place, under_way, False)
             if (copy := _frames.copied(x)) is not None:
                 copy.flags.writeable = x.flags.writeable
-                x, is_copy = copy, True
+                x = copy
+                is_copy = True
         header, frames = standard(x, context=context)
         return _frames.by_handle(header, frames, under_way, is_copy)
 

@@ -67,7 +67,8 @@ def tell_why(context: Mapping[str, Any]) -> None:
 
 def is_same_memory(comm: Comm) -> bool:
     """Returns whether the process at the other end has the same shared memory."""
-    ours, theirs = _entry(comm.local_info), _entry(comm.remote_info)
+    ours = _entry(comm.local_info)
+    theirs = _entry(comm.remote_info)
     return bool(ours and theirs) and _is_same(ours, theirs)
 
 
@@ -93,8 +94,11 @@ def _tell(how: str) -> None:
 
 def _follow(kind: type[Comm]) -> None:
     """Replaces the methods of a class of comms."""
-    handshake_info, read, write = kind.handshake_info, kind.read, kind.write
-    close, abort = kind.close, kind.abort
+    handshake_info = kind.handshake_info
+    read = kind.read
+    write = kind.write
+    close = kind.close
+    abort = kind.abort
 
     @functools.wraps(handshake_info)
     def own_handshake_info(self: Comm) -> dict[str, Any]:
@@ -107,7 +111,8 @@ def _follow(kind: type[Comm]) -> None:
 
     @functools.wraps(read)
     def own_read(self: Comm, *arguments: Any, **options: Any) -> Awaitable[Any]:
-        reading, under_way = read(self, *arguments, **options), _of_comm.get(self)
+        reading = read(self, *arguments, **options)
+        under_way = _of_comm.get(self)
         return reading if under_way is None else _was_read(reading, under_way)
 
     @functools.wraps(write)
@@ -148,8 +153,10 @@ async def _was_read(reading: Awaitable[Any], under_way: UnderWay) -> Any:
 
 def _number(comm: Comm) -> int:
     """Returns the number by which the context of a message leads to its comm."""
-    under_way, number = UnderWay(), next(_numbers)
-    _of_comm[comm], _of_number[number] = under_way, under_way
+    under_way = UnderWay()
+    number = next(_numbers)
+    _of_comm[comm] = under_way
+    _of_number[number] = under_way
     weakref.finalize(comm, under_way.end).atexit = False
     return number
 

@@ -103,7 +103,8 @@ def _change_nanny() -> None:
 
 def _is_within(manager: NannyMemoryManager, nanny: Nanny) -> bool:
     process: Any = nanny.process and nanny.process.process
-    fraction, limit = manager.memory_terminate_fraction, manager.memory_limit
+    fraction = manager.memory_terminate_fraction
+    limit = manager.memory_limit
     if process is None or process.pid is None or not fraction or not limit:
         return False
     memory: Memory | None = getattr(nanny, "_shmarray_memory", None)

@@ -101,7 +101,8 @@ _tellings: set[asyncio.Task[None]] = set()
 
 async def _tell_nanny(worker: Worker) -> None:
     """Makes the nanny measure memory as the worker does: ``--preload`` reaches only workers."""
-    plugin, address = NannyPlugin(), str(worker.nanny)
+    plugin = NannyPlugin()
+    address = str(worker.nanny)
     nanny = worker.rpc(address)
     try:
         await nanny.plugin_add(plugin=dumps(plugin), name=plugin.name)

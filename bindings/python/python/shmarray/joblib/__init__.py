@@ -98,7 +98,8 @@ class ShmarrayBackend(
         if n_jobs == 1:
             raise FallbackToBackend(SequentialBackend(nesting_level=self.nesting_level))
         self.parallel, options = parallel, {**self.backend_kwargs, **options}
-        self._large_bytes, self._mode = options.get("max_nbytes"), options.get("mmap_mode")
+        self._large_bytes = options.get("max_nbytes")
+        self._mode = options.get("mmap_mode")
         self._folder = options.get("temp_folder")
         self._setup = Setup(
             n_jobs,

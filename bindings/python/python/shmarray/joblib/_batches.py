@@ -123,7 +123,9 @@ class Snapshots:
     """
 
     def __init__(self, large_bytes: int, mode: str, folder: str | None) -> None:
-        self.large_bytes, self._mode, self._folder = large_bytes, mode, folder
+        self.large_bytes = large_bytes
+        self._mode = mode
+        self._folder = folder
         self._kept: dict[int, tuple[weakref.ref[Array], Array | None]] = {}
         self._files: _Files | None = None
 

@@ -36,7 +36,9 @@ class Executor(ProcessPoolExecutor):
 
     def __init__(self, setup: Setup, register: Callable[[], None]) -> None:
         """Workers call ``register`` first, so their calls may use the backend by its name."""
-        self._kind, self._idle_seconds, self._protocol = setup, setup.idle_seconds, BatchProtocol
+        self._kind = setup
+        self._idle_seconds = setup.idle_seconds
+        self._protocol = BatchProtocol
         beginning = register, process_executor._CURRENT_DEPTH + 1, setup.initializer, setup.initargs
         super().__init__(setup.n_jobs, _Loky(setup.environment), _begin, beginning)
         self.snapshots: Snapshots | None = None

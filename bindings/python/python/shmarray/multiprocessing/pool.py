@@ -205,7 +205,8 @@ class _Task(Task):
     def __init__(self, jobs: dict[int, Any], part: tuple[Any, ...], backlog: Backlog) -> None:
         self._job, self._index, function, args, kwargs = part
         super().__init__((function, args, kwargs))
-        self._jobs, self._backlog = jobs, backlog
+        self._jobs = jobs
+        self._backlog = backlog
         self._size = 0
 
     def pack(self, protocol: type[WorkerProtocol]) -> None:
@@ -238,12 +239,10 @@ class _Feeder:
     def __init__(
         self, dispatcher: Dispatcher, protocol: type[WorkerProtocol], jobs: dict[int, Any]
     ) -> None:
-        self._dispatcher, self._protocol, self._jobs, self._backlog = (
-            dispatcher,
-            protocol,
-            jobs,
-            Backlog(),
-        )
+        self._dispatcher = dispatcher
+        self._protocol = protocol
+        self._jobs = jobs
+        self._backlog = Backlog()
         self._sequences: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._unfed = 0
@@ -260,7 +259,8 @@ class _Feeder:
         if not is_first or set_length is not None:
             self._sequences.put(sequence)
             return
-        rest, is_fed = iter(parts), True
+        rest = iter(parts)
+        is_fed = True
         try:
             is_fed = self._feed_what_has_room(rest)
         finally:
@@ -364,7 +364,9 @@ def _abandon(jobs: dict[int, Any], job: int, error: BaseException, tell: bool) -
             result._length = result._index  # type: ignore[attr-defined]
             result._cond.notify_all()  # type: ignore[attr-defined]
     elif result is not None:
-        result._success, result._value, result._pool = False, error, None
+        result._success = False
+        result._value = error
+        result._pool = None
         with CALLBACKS:
             if tell and result._error_callback:
                 result._error_callback(error)

@@ -169,7 +169,8 @@ class OutgoingFds:
         """Returns the fds that travel beside the message: all of them, or the first and a
         bundle.
         """
-        direct, rest = self._owned[: _wire.DIRECT_FDS], self._owned[_wire.DIRECT_FDS :]
+        direct = self._owned[: _wire.DIRECT_FDS]
+        rest = self._owned[_wire.DIRECT_FDS :]
         return [*direct, _bundle(rest)] if rest else direct
 
 
@@ -208,7 +209,8 @@ class IncomingFds:
         return self._fds.pop(index)
 
     def _open_bundle(self, fd: int) -> None:
-        bundle, fds = _internals.Pipe.from_fd(fd), list[int]()
+        bundle = _internals.Pipe.from_fd(fd)
+        fds = list[int]()
         with contextlib.suppress(EOFError):
             while True:
                 fds += bundle.receive()[1].take_fds()

@@ -9,7 +9,9 @@ from typing import NamedTuple
 
 __all__ = ["Range", "free_all", "lock", "locked", "wait_for"]
 
-FREE, SHARED, EXCLUSIVE = fcntl.F_UNLCK, fcntl.F_RDLCK, fcntl.F_WRLCK
+FREE = fcntl.F_UNLCK
+SHARED = fcntl.F_RDLCK
+EXCLUSIVE = fcntl.F_WRLCK
 
 _FLOCK = struct.Struct("@hhqqi4x")
 """The kernel's ``struct flock``: type, whence, start, length, pid."""

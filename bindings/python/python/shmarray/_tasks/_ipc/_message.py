@@ -145,7 +145,8 @@ class _Unopened:
     """The message of an object with the memory of its arrays, to be pickled."""
 
     def __init__(self, payload: bytes, memories: Sequence[bytes]) -> None:
-        self._payload, self._memories = payload, memories
+        self._payload = payload
+        self._memories = memories
 
     def __reduce__(self) -> Any:
         return _open, (self._payload, self._memories)

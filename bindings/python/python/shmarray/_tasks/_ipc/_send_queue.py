@@ -47,12 +47,10 @@ class SendQueue:
     ) -> None:
         self.lock = threading.Lock()
         """Held while the lock token of this process is used."""
-        self._reader, self._writer, self._slots, self._lock_tokens = (
-            weakref.ref(reader),
-            writer,
-            slots,
-            lock_tokens,
-        )
+        self._reader = weakref.ref(reader)
+        self._writer = writer
+        self._slots = slots
+        self._lock_tokens = lock_tokens
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._thread: threading.Thread | None = None
         self._at_exit: util.Finalize | None = None

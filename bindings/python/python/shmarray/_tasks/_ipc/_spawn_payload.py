@@ -24,7 +24,8 @@ class SpawnPayload:
 
     def __init__(self, process_obj: Any, popen: Any) -> None:
         self._name = process_obj._name  # the launcher reads it
-        self._process_obj, self._popen = process_obj, popen
+        self._process_obj = process_obj
+        self._popen = popen
         # The child calls it before it unpickles the process object.
         self._set_start_method = process_obj._start_method_setter()
         with _fds.owned_by(self):

@@ -67,7 +67,9 @@ class _Worker:
     """
 
     def __init__(self, pipe: _internals.Pipe, protocol: type[WorkerProtocol]) -> None:
-        self._pipe, self._protocol, self._pid = pipe, protocol, os.getpid()
+        self._pipe = pipe
+        self._protocol = protocol
+        self._pid = os.getpid()
         self._may_be_interrupted = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
             signal.signal(signal.SIGINT, self._interrupt)

@@ -67,16 +67,17 @@ class Dispatcher:
         dispatcher ends, unless it was closed.
         """
         self.thread = threading.Thread(name="shmarray-dispatcher", target=self._run, daemon=True)
-        self._size, self._start_process, self._arguments = (
-            size,
-            start,
-            (protocol, initializer, initargs),
-        )
-        self._protocol, self._lost, self._at_end = protocol, lost, at_end
+        self._size = size
+        self._start_process = start
+        self._arguments = (protocol, initializer, initargs)
+        self._protocol = protocol
+        self._lost = lost
+        self._at_end = at_end
         self._tasks_most = math.inf if tasks_most is None else tasks_most
         self._small_most = SMALL_TASKS_MOST if small_ahead else TASKS_MOST
         self._far = 2 * self._small_most * size
-        self._on_demand, self._idle_seconds = on_demand, idle_seconds
+        self._on_demand = on_demand
+        self._idle_seconds = idle_seconds
         self._pid = os.getpid()
         self._lock = threading.Lock()  # guards what other threads change, too
         self._workers: list[Worker] = []
@@ -300,7 +301,8 @@ class Dispatcher:
 
     def _loss(self, worker: Worker) -> WorkerLost:
         error = self._lost(f"{worker}, and its task is lost")
-        error.pid, error.exitcode = worker.process.pid, worker.process.exitcode
+        error.pid = worker.process.pid
+        error.exitcode = worker.process.exitcode
         return error
 
     # Tasks.
@@ -308,7 +310,8 @@ class Dispatcher:
     def _take(self, worker: Worker, received: _pipe.WorkerMessage) -> None:
         """Handles a message of a worker."""
         if received.kind == _wire.READY:
-            worker.is_ready, self._failed_starts = True, 0
+            worker.is_ready = True
+            self._failed_starts = 0
         elif received.kind == _wire.REFUSED:
             worker.refusal = received.unpack()  # the worker ends after this message
         elif (task := worker.answered(received.number)) is not None:

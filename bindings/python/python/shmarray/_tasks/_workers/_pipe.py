@@ -41,7 +41,8 @@ class WorkerMessage:
 
     def __init__(self, payload: bytes | memoryview, message: _internals.Message) -> None:
         self.kind, self.number = _wire.WORKER_HEAD.unpack_from(payload)
-        self._payload, self._message = memoryview(payload)[_wire.WORKER_HEAD.size :], message
+        self._payload = memoryview(payload)[_wire.WORKER_HEAD.size :]
+        self._message = message
 
     def unpack(self) -> Any:
         """Returns its object. Raises what unpickling raises."""

@@ -36,7 +36,8 @@ class Worker:
     def __init__(
         self, start: Callable[[End], BaseProcess], tasks_left: float, small_most: int
     ) -> None:
-        self._tasks_left, self._small_most = tasks_left, small_most
+        self._tasks_left = tasks_left
+        self._small_most = small_most
         self.tasks: collections.deque[Task] = collections.deque()
         """The tasks that were sent and not answered, in order."""
         self._ends = Ends()
