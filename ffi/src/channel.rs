@@ -14,6 +14,7 @@ pub(crate) use elsewhere as backend;
 pub(crate) use linux as backend;
 
 use std::ffi::{c_char, c_int};
+use std::fmt::Display;
 
 use shmarray::{ChannelMode, WhenFull};
 
@@ -117,13 +118,13 @@ unsafe fn chosen(options: *const shma_channel_options) -> Result<backend::Channe
     let mode = match options.mode {
         SHMA_QUEUE => ChannelMode::Queue,
         SHMA_BROADCAST => ChannelMode::Broadcast,
-        other => return Err(invalid("mode", format!("{other} is no mode of a channel"))),
+        other => return Err(none_of("mode", other, "SHMA_", &ChannelMode::ALL)),
     };
     let when_full = match options.when_full {
         SHMA_WHEN_FULL_BLOCK => WhenFull::Block,
         SHMA_WHEN_FULL_DROP_OLDEST => WhenFull::DropOldest,
         SHMA_WHEN_FULL_ERROR => WhenFull::Error,
-        other => return Err(invalid("when_full", format!("{other} says nothing"))),
+        other => return Err(none_of("when_full", other, "SHMA_WHEN_FULL_", &WhenFull::ALL)),
     };
     let or = |chosen: u32, usual: u32| if chosen == 0 { usual } else { chosen };
     Ok(plain
@@ -135,6 +136,13 @@ unsafe fn chosen(options: *const shma_channel_options) -> Result<backend::Channe
         .exist_ok(options.exist_ok != 0)
         .persist(options.persist != 0)
         .file_mode(or(options.file_mode, 0o600)))
+}
+
+/// Refuses a number that is none of the constants for `choices`, and lists these.
+fn none_of(argument: &'static str, number: i32, prefix: &str, choices: &[impl Display]) -> Failure {
+    let constants = choices.iter().map(|choice| format!("{prefix}{choice}").to_uppercase());
+    let constants = constants.collect::<Vec<_>>().join(", ");
+    invalid(argument, format!("{number} is none of {constants}"))
 }
 
 /// Creates a channel whose messages are arrays of this dtype and shape, in C order.

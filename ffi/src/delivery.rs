@@ -24,8 +24,6 @@ pub struct shma_delivery {
 
 impl Object for shma_delivery {}
 
-const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later version" };
-
 /// Receives a message. The caller closes it with shma_delivery_close.
 ///
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
@@ -55,7 +53,7 @@ pub unsafe extern "C" fn shma_channel_receive(
             Delivered::TimedOut => return Ok(SHMA_TIMED_OUT),
             Delivered::Ended { died: false, .. } => return Ok(SHMA_CLOSED),
             Delivered::Ended { died: true, .. } => return Ok(SHMA_SENDER_DIED),
-            _ => return Err(UNKNOWN_OUTCOME.into()),
+            _ => return Err(Error::UNKNOWN_OUTCOME.into()),
         };
         let array = Arc::new(shma_array(delivery.array().clone()));
         // SAFETY: `put` needs an output that is valid for a write: `delivery_out` is not NULL

@@ -25,8 +25,6 @@ pub struct shma_loan {
 
 impl Object for shma_loan {}
 
-const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later version" };
-
 /// Takes a slot on loan, to be filled in place. The caller publishes or cancels it.
 ///
 /// shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
@@ -67,7 +65,7 @@ pub unsafe extern "C" fn shma_channel_loan(
             Loaned::Loan(loan) => loan,
             Loaned::TimedOut => return Ok(SHMA_TIMED_OUT),
             Loaned::Full => return Ok(SHMA_FULL),
-            _ => return Err(UNKNOWN_OUTCOME.into()),
+            _ => return Err(Error::UNKNOWN_OUTCOME.into()),
         };
         let array = Arc::new(shma_array(loan.array().clone()));
         // SAFETY: `put` needs an output that is valid for a write: `loan_out` is not NULL (checked
@@ -221,6 +219,6 @@ fn posted(posted: Posted, sequence_out: Option<&mut u64>) -> Result<shma_status,
         }
         Posted::TimedOut => Ok(SHMA_TIMED_OUT),
         Posted::Full => Ok(SHMA_FULL),
-        _ => Err(UNKNOWN_OUTCOME.into()),
+        _ => Err(Error::UNKNOWN_OUTCOME.into()),
     }
 }

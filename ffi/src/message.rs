@@ -43,8 +43,6 @@ impl Object for shma_message {}
 /// The timeout_ns that waits without a limit, as any negative number does.
 pub const SHMA_NO_TIMEOUT: i64 = -1;
 
-const UNKNOWN_OUTCOME: Error = Error::Unsupported { what: "an outcome of a later version" };
-
 pub(crate) fn timeout_of(timeout_ns: i64) -> Option<Duration> {
     u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
 }
@@ -155,7 +153,7 @@ pub unsafe extern "C" fn shma_pipe_send(
             Sent::Sent => SHMA_OK,
             Sent::TimedOut => SHMA_TIMED_OUT,
             Sent::Closed => SHMA_CLOSED,
-            _ => return Err(UNKNOWN_OUTCOME.into()),
+            _ => return Err(Error::UNKNOWN_OUTCOME.into()),
         })
     })
 }
@@ -196,7 +194,7 @@ pub unsafe extern "C" fn shma_pipe_receive(
             }
             Received::TimedOut => SHMA_TIMED_OUT,
             Received::Closed => SHMA_CLOSED,
-            _ => return Err(UNKNOWN_OUTCOME.into()),
+            _ => return Err(Error::UNKNOWN_OUTCOME.into()),
         })
     })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use shmarray::{ChannelMode, ChannelStats, EndStats, SegmentKind, WhenFull};
+use shmarray::{ChannelStats, EndStats, SegmentKind};
 
 use crate::process::command;
 
@@ -151,12 +151,8 @@ fn seen(name: String, stats: &ChannelStats, before: Option<&Before>, now: &mut B
     Seen {
         dtype: stats.dtype.text().to_owned(),
         shape: stats.shape.clone(),
-        mode: if stats.mode == ChannelMode::Broadcast { "broadcast" } else { "queue" },
-        when_full: match stats.when_full {
-            WhenFull::DropOldest => "drop_oldest",
-            WhenFull::Error => "error",
-            _ => "block",
-        },
+        mode: stats.mode.name(),
+        when_full: stats.when_full.name(),
         slots: stats.slots,
         loaned: stats.loaned,
         queued: stats.queued,

@@ -12,31 +12,26 @@ use std::borrow::Cow;
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration, PyTimeoutError};
+use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{ChannelMode, Delivered, Loaned, Posted};
+use shmarray::{Delivered, Loaned, Posted};
 
 use crate::dimensions;
 use crate::dtypes;
-use crate::error::{Full, expected, to_py, value_error};
+use crate::error::{Full, expected, timed_out, to_py, value_error};
 use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::segment_memory;
 use crate::text_of;
-use crate::wait::wait_in_steps;
+use crate::wait::{at_once_or_in_steps, wait_in_steps};
 
 use last::Facts;
 pub(crate) use last::Last;
 use options::Options;
 use slot_arrays::SlotArrays;
-
-const UNKNOWN_OUTCOME: shmarray::Error =
-    shmarray::Error::Unsupported { what: "an outcome of a later version" };
-const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 
 /// A bounded queue of arrays between processes.
 #[pyclass(frozen, subclass, weakref, module = "shmarray._core")]
@@ -68,13 +63,13 @@ impl Channel {
     ) -> PyResult<Self> {
         let channel = match timeout {
             Some(0.0) => Some(shmarray::Channel::open(handle_or_name, receives).map_err(to_py)?),
-            _ => wait_in_steps(py, timeout, |left| {
+            _ => wait_in_steps(py, timeout, Option::is_none, |left| {
                 shmarray::Channel::open_within(handle_or_name, receives, left)
             })?,
         };
         let Some(channel) = channel else {
             let text = format!("there was no channel {handle_or_name} in that time");
-            return Err(PyTimeoutError::new_err(text));
+            return Err(timed_out(&text));
         };
         Ok(Self::new(channel, receives))
     }
@@ -90,22 +85,12 @@ impl Channel {
             Some(shape) => self.channel.loan_shape(shape, left),
             None => self.channel.loan(left),
         };
-        let at_once = attempt(AT_ONCE).map_err(to_py)?;
-        let loaned = match at_once {
-            Loaned::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
-                attempt(left).map(|loaned| match loaned {
-                    Loaned::TimedOut => None,
-                    other => Some(other),
-                })
-            })?
-            .unwrap_or(Loaned::TimedOut),
-            at_once => at_once,
-        };
-        match loaned {
+        let is_timeout = |loaned: &_| matches!(loaned, Loaned::TimedOut);
+        match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
             Loaned::Loan(loan) => Ok(loan),
-            Loaned::TimedOut => Err(PyTimeoutError::new_err("no slot was free in that time")),
-            Loaned::Full => Err(full()),
-            _ => Err(to_py(UNKNOWN_OUTCOME)),
+            ref outcome @ Loaned::TimedOut => Err(timed_out(outcome)),
+            ref outcome @ Loaned::Full => Err(Full::new_err(outcome.to_string())),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 
@@ -116,35 +101,21 @@ impl Channel {
         timeout: Option<f64>,
     ) -> PyResult<shmarray::Delivery> {
         let attempt = |left| self.channel.receive(left);
-        let received = match attempt(AT_ONCE).map_err(to_py)? {
-            Delivered::TimedOut if timeout != Some(0.0) => wait_in_steps(py, timeout, |left| {
-                attempt(left).map(|delivered| match delivered {
-                    Delivered::TimedOut => None,
-                    other => Some(other),
-                })
-            })?
-            .unwrap_or(Delivered::TimedOut),
-            at_once => at_once,
-        };
-        match received {
+        let is_timeout = |delivered: &_| matches!(delivered, Delivered::TimedOut);
+        match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
             Delivered::Message(delivery) => Ok(delivery),
-            Delivered::TimedOut => Err(PyTimeoutError::new_err("no message came in that time")),
-            Delivered::Ended { died, .. } => {
+            ref outcome @ Delivered::TimedOut => Err(timed_out(outcome)),
+            ref outcome @ Delivered::Ended { died, .. } => {
                 self.sender_died.store(died, Relaxed);
-                let how = if died { "the last sender died" } else { "every sender has closed" };
-                Err(PyEOFError::new_err(format!("the stream has ended: {how}")))
+                Err(PyEOFError::new_err(outcome.to_string()))
             }
-            _ => Err(to_py(UNKNOWN_OUTCOME)),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 
     fn set_last(&self, delivery: &shmarray::Delivery) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(delivery));
     }
-}
-
-fn full() -> PyErr {
-    Full::new_err("no slot of the channel is free")
 }
 
 fn shape_of(shape: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Option<Vec<u64>>> {
@@ -228,27 +199,16 @@ impl Channel {
             None => unsafe { self.channel.send(address as *const u8, &dtype, layout, meta, left) },
         };
         let bytes = layout.len() * dtype.itemsize();
-        let at_once = match bytes {
-            0..LARGE_BYTES => attempt(AT_ONCE).map_err(to_py)?,
-            _ => Posted::TimedOut,
-        };
-        let posted = match at_once {
-            Posted::TimedOut if timeout != Some(0.0) || bytes >= LARGE_BYTES => {
-                wait_in_steps(py, timeout, |left| {
-                    attempt(left).map(|posted| match posted {
-                        Posted::TimedOut => None,
-                        other => Some(other),
-                    })
-                })?
-                .unwrap_or(Posted::TimedOut)
-            }
-            at_once => at_once,
+        let is_timeout = |posted: &_| matches!(posted, Posted::TimedOut);
+        let posted = match bytes {
+            0..LARGE_BYTES => at_once_or_in_steps(py, timeout, is_timeout, attempt)?,
+            _ => wait_in_steps(py, timeout, is_timeout, attempt)?,
         };
         match posted {
             Posted::Posted(_) => Ok(()),
-            Posted::TimedOut => Err(PyTimeoutError::new_err("no slot was free in that time")),
-            Posted::Full => Err(full()),
-            _ => Err(to_py(UNKNOWN_OUTCOME)),
+            Posted::TimedOut => Err(timed_out(&posted)),
+            Posted::Full => Err(Full::new_err(posted.to_string())),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 
@@ -274,10 +234,12 @@ impl Channel {
     fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
         match timeout {
             Some(0.0) => self.channel.is_ready().map_err(to_py),
-            _ => wait_in_steps(py, timeout, |left| {
-                self.channel.wait_until_ready(left).map(|is_ready| is_ready.then_some(()))
-            })
-            .map(|ready| ready.is_some()),
+            _ => wait_in_steps(
+                py,
+                timeout,
+                |is_ready| !is_ready,
+                |left| self.channel.wait_until_ready(left),
+            ),
         }
     }
 
@@ -335,10 +297,7 @@ impl Channel {
 
     #[getter]
     fn mode(&self) -> &'static str {
-        match self.channel.mode() {
-            ChannelMode::Broadcast => "broadcast",
-            _ => "queue",
-        }
+        self.channel.mode().name()
     }
 
     /// Whether it receives a broadcast from when it was opened.

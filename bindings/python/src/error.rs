@@ -2,11 +2,12 @@
 #![allow(clippy::disallowed_types, reason = "the module exports, and so makes, each exception")]
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::path::PathBuf;
 
 use pyo3::exceptions::{
     PyException, PyFileExistsError, PyFileNotFoundError, PyMemoryError, PyOSError,
-    PyPermissionError, PyTypeError, PyValueError,
+    PyPermissionError, PyTimeoutError, PyTypeError, PyValueError,
 };
 use pyo3::prelude::*;
 use pyo3::types::PyType;
@@ -109,6 +110,10 @@ const EEXIST: i32 = 17;
 #[pyo3(name = "_error_classes")]
 pub(crate) fn error_classes(py: Python<'_>) -> Vec<(String, Option<Bound<'_, PyType>>)> {
     ErrorKind::ALL.iter().map(|kind| (format!("{kind:?}"), class(py, *kind))).collect()
+}
+
+pub(crate) fn timed_out(outcome: &impl Display) -> PyErr {
+    PyTimeoutError::new_err(outcome.to_string())
 }
 
 pub(crate) fn value_error(text: impl Into<String>) -> PyErr {

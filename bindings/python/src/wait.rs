@@ -27,26 +27,42 @@ pub(crate) fn wait<T: Send>(
     }
 }
 
-/// How long one wait takes at the most. A signal that comes just before a wait begins does not end
-/// it: Python's handlers run after it.
-const PATIENCE: Duration = Duration::from_millis(250);
+/// The most that one step of a wait takes. A signal that comes just before a step begins does not
+/// end it: Python's handlers run after it.
+const STEP: Duration = Duration::from_millis(250);
 
-/// Waits as `wait` does, in steps, for calls that tell that the time was over: `None`.
+/// Waits as `wait` does, in steps, until the outcome of one is not that its time was over.
 pub(crate) fn wait_in_steps<T: Send>(
     py: Python<'_>,
     timeout: Option<f64>,
-    attempt: impl Fn(Option<Duration>) -> shmarray::Result<Option<T>> + Sync,
-) -> PyResult<Option<T>> {
+    is_timeout: impl Fn(&T) -> bool,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
+) -> PyResult<T> {
     let until = timeout.map(until).transpose()?.flatten();
     loop {
         let left = until.map(|until| until.saturating_duration_since(Instant::now()));
-        let step = left.map_or(PATIENCE, |left| left.min(PATIENCE));
+        let step = left.map_or(STEP, |left| left.min(STEP));
         match py.detach(|| attempt(Some(step))) {
             Err(error) if error.os_errno() == Some(EINTR) => {}
-            Ok(None) if left.is_none_or(|left| left > step) => {}
+            Ok(outcome) if is_timeout(&outcome) && left.is_none_or(|left| left > step) => {}
             done => return done.map_err(to_py),
         }
         py.check_signals()?;
+    }
+}
+
+/// Attempts at once, without releasing the GIL, and then waits in steps.
+pub(crate) fn at_once_or_in_steps<T: Send>(
+    py: Python<'_>,
+    timeout: Option<f64>,
+    is_timeout: impl Fn(&T) -> bool,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
+) -> PyResult<T> {
+    let outcome = attempt(Some(Duration::ZERO)).map_err(to_py)?;
+    if is_timeout(&outcome) && timeout != Some(0.0) {
+        wait_in_steps(py, timeout, is_timeout, attempt)
+    } else {
+        Ok(outcome)
     }
 }
 

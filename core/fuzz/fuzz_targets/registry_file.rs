@@ -296,11 +296,7 @@ impl World {
         let name = NAMES[usize::from(what) % NAMES.len()];
         let taken = self.shared.iter().any(|shared| shared.name == Some(name) && shared.is_held());
         let persist = what & 0x80 != 0;
-        match create(
-            9,
-            what,
-            &Options::new().name(name).persist(persist),
-        ) {
+        match create(9, what, &Options::new().name(name).persist(persist)) {
             Ok(array) => {
                 assert!(!taken, "{name} is another's");
                 self.lose_name(name);

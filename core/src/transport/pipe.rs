@@ -24,6 +24,7 @@ mod head;
 mod incoming;
 mod outgoing;
 
+use std::fmt;
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -80,6 +81,28 @@ pub enum Received {
     TimedOut,
     /// No process has the other end, and all that was sent has been received.
     Closed,
+}
+
+const CLOSED: &str = "nobody has the other end of the pipe";
+
+impl fmt::Display for Sent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sent => "the message was sent",
+            Self::TimedOut => "the pipe had no room in that time",
+            Self::Closed => CLOSED,
+        })
+    }
+}
+
+impl fmt::Display for Received {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message(_) => "a message was received",
+            Self::TimedOut => "no message came in that time",
+            Self::Closed => CLOSED,
+        })
+    }
 }
 
 impl Pipe {

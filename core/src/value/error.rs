@@ -344,6 +344,10 @@ impl ErrorKind {
 }
 
 impl Error {
+    /// What a binding fails with when it meets an outcome that it does not know, because it was
+    /// built for an earlier version of this library.
+    pub const UNKNOWN_OUTCOME: Self = Self::Unsupported { what: "an outcome of a later version" };
+
     /// Returns the kind, by which programs tell errors apart.
     #[must_use]
     pub fn kind(&self) -> ErrorKind {
@@ -388,6 +392,11 @@ impl Error {
     pub(crate) fn argument(argument: &'static str, reason: impl Into<String>) -> Self {
         let reason = reason.into();
         Self::InvalidArgument { argument, reason }
+    }
+
+    /// An argument that is none of the words that it can be.
+    pub(crate) fn none_of(argument: &'static str, text: &str, words: &[&str]) -> Self {
+        Self::argument(argument, format!("{text:?} is none of {}", words.join(", ")))
     }
 
     pub(crate) fn handle(field: impl Into<String>, reason: impl Into<String>) -> Self {

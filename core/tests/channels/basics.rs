@@ -2,12 +2,15 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use shmarray::{Channel, ChannelOptions, Delivered, Loaned, SegmentKind, segments, unlink};
+use shmarray::{
+    Channel, ChannelMode, ChannelOptions, Delivered, Loaned, SegmentKind, WhenFull, segments,
+    unlink,
+};
 
 use crate::support::scenario;
 use crate::{
-    AT_ONCE, MODES, can_loan, create, int32, is_nothing_there, message, number, open, posted,
-    receive, receive_all, send,
+    AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, posted, receive,
+    receive_all, send,
 };
 
 fn now_ns() -> u64 {
@@ -148,7 +151,7 @@ fn a_full_queue_times_out_or_is_an_error() {
 #[test]
 fn the_stream_ends_after_what_is_in_the_queue() {
     scenario("basics::the_stream_ends_after_what_is_in_the_queue", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let receiver = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&receiver)); // nobody has sent yet
             let sender = open();
@@ -228,7 +231,7 @@ fn one_that_persists_keeps_its_messages_until_it_is_unlinked() {
 #[test]
 fn many_slots_and_many_ends_are_all_usable() {
     scenario("basics::many_slots_and_many_ends_are_all_usable", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let options = ChannelOptions::new().slots(1023).ends(1023).mode(mode);
             let sender = create(&options);
             let others: Vec<_> = (1..1023).map(|_| open()).collect();
@@ -240,4 +243,15 @@ fn many_slots_and_many_ends_are_all_usable() {
             assert!(deliveries.iter().zip(0..).all(|(delivery, value)| number(delivery) == value));
         }
     });
+}
+
+#[test]
+fn each_option_is_read_from_its_word() {
+    for mode in ChannelMode::ALL {
+        assert_eq!(mode.to_string().parse::<ChannelMode>().unwrap(), mode);
+    }
+    for when_full in WhenFull::ALL {
+        assert_eq!(when_full.to_string().parse::<WhenFull>().unwrap(), when_full);
+    }
+    assert_eq!("queue block", format!("{} {}", ChannelMode::default(), WhenFull::default()));
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, WhenFull};
 
 use crate::support::{Peer, is_peer, scenario, serve};
-use crate::{MODES, can_loan, create, message, number, open, receive, receive_all, send};
+use crate::{can_loan, create, message, number, open, receive, receive_all, send};
 
 /// Keeps loans and deliveries until it ends.
 #[test]
@@ -53,7 +53,7 @@ fn send_is_freed_by_the_death_of(peer: Peer, channel: &Channel, value: i32) {
 #[test]
 fn the_loan_of_a_killed_sender_comes_back_to_one_that_waits_for_it() {
     scenario("deaths::the_loan_of_a_killed_sender_comes_back_to_one_that_waits_for_it", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let channel = create(&ChannelOptions::new().slots(1).mode(mode));
             let receiver = open();
             for value in 0..3 {
@@ -68,7 +68,7 @@ fn the_loan_of_a_killed_sender_comes_back_to_one_that_waits_for_it() {
 fn the_view_of_a_killed_receiver_comes_back_to_one_that_waits_for_its_slot() {
     let test = "deaths::the_view_of_a_killed_receiver_comes_back_to_one_that_waits_for_its_slot";
     scenario(test, || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let channel = create(&ChannelOptions::new().slots(1).mode(mode));
             for value in 0..3 {
                 let mut peer = peer_that(&["join"]);
@@ -88,7 +88,7 @@ fn the_view_of_a_killed_receiver_comes_back_to_one_that_waits_for_its_slot() {
 fn a_receiver_waits_no_longer_for_a_killed_sender_and_is_told_that_it_died() {
     let test = "deaths::a_receiver_waits_no_longer_for_a_killed_sender_and_is_told_that_it_died";
     scenario(test, || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let channel = create(&ChannelOptions::new().mode(mode));
             let receiver = open();
             channel.close();

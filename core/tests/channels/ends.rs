@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered};
 
 use crate::deaths::peer_that;
 use crate::support::scenario;
-use crate::{MODES, create, is_nothing_there, message, number, open, receive, receive_all, send};
+use crate::{create, is_nothing_there, message, number, open, receive, receive_all, send};
 
 /// Long enough for every look of a wait.
 const EVERY_LOOK: Option<Duration> = Some(Duration::from_millis(250));
@@ -23,7 +23,7 @@ fn waits(channel: &Channel) -> bool {
 #[test]
 fn the_stream_ends_whenever_the_last_sender_leaves() {
     scenario("ends::the_stream_ends_whenever_the_last_sender_leaves", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let early = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&early));
             let sender = open();
@@ -41,7 +41,7 @@ fn the_stream_ends_whenever_the_last_sender_leaves() {
 #[test]
 fn one_that_opens_and_closes_between_two_looks_has_ended_the_stream() {
     scenario("ends::one_that_opens_and_closes_between_two_looks_has_ended_the_stream", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let receiver = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&receiver));
             open_undecided().close();
@@ -54,7 +54,7 @@ fn one_that_opens_and_closes_between_two_looks_has_ended_the_stream() {
 #[test]
 fn another_receiver_that_opens_and_closes_ends_nothing() {
     scenario("ends::another_receiver_that_opens_and_closes_ends_nothing", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let receiver = create(&ChannelOptions::new().mode(mode));
             let another = open_undecided();
             assert!(waits(&receiver), "the other may send");
@@ -101,7 +101,7 @@ fn messages_of_earlier_senders_are_a_stream_that_ends() {
 #[test]
 fn a_sender_that_died_before_an_end_opened_does_not_end_its_stream() {
     scenario("ends::a_sender_that_died_before_an_end_opened_does_not_end_its_stream", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let early = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&early));
             let peer = peer_that(&["1"]);

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered};
 
 use crate::support::{Peer, fork, is_peer, scenario, serve};
-use crate::{MODES, create, is_nothing_there, open, receive, receive_all, send};
+use crate::{create, is_nothing_there, open, receive, receive_all, send};
 
 /// Waits until an fd is readable. `-1` waits without a limit.
 fn is_readable(fd: i32, milliseconds: i32) -> bool {
@@ -20,7 +20,7 @@ fn is_readable(fd: i32, milliseconds: i32) -> bool {
 #[test]
 fn the_fd_is_readable_while_there_are_messages() {
     scenario("events::the_fd_is_readable_while_there_are_messages", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let sender = create(&ChannelOptions::new().mode(mode));
             let receiver = open();
             let fd = receiver.fd().unwrap();

@@ -24,9 +24,8 @@ mod refusals;
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
+use shmarray::{Channel, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
 
-pub const MODES: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
 /// A time that is over at once.
 pub const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
 

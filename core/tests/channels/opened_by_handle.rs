@@ -6,12 +6,12 @@ use shmarray::{Array, Channel, ChannelMode, ChannelOptions, ChannelStats, ErrorK
 
 use crate::followers::as_root;
 use crate::support::{Peer, directory, scenario};
-use crate::{MODES, create, int32, message, number, open, receive, send};
+use crate::{create, int32, message, number, open, receive, send};
 
 #[test]
 fn a_handle_leads_to_the_channel() {
     scenario("opened_by_handle::a_handle_leads_to_the_channel", || {
-        for mode in MODES {
+        for mode in ChannelMode::ALL {
             let channel = create(&ChannelOptions::new().mode(mode));
             let other = Channel::open(&channel.handle(), true).unwrap();
             assert_eq!((other.name(), other.handle()), ("numbers", channel.handle()));

@@ -51,6 +51,14 @@ fn another_dtype_or_shape_than_the_channels() {
 }
 
 #[test]
+fn a_word_that_is_no_mode() {
+    let modes = ChannelMode::ALL.map(ChannelMode::name);
+    assert_says("queues".parse::<ChannelMode>(), &[&["mode", "\"queues\""][..], &modes].concat());
+    let words = WhenFull::ALL.map(WhenFull::name);
+    assert_says("Block".parse::<WhenFull>(), &[&["when_full", "\"Block\""][..], &words].concat());
+}
+
+#[test]
 fn metadata_that_is_too_long() {
     scenario("refusals::metadata_that_is_too_long", || {
         let channel = create(&ChannelOptions::new().slots(1));

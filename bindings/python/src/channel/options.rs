@@ -2,9 +2,9 @@
 
 use pyo3::Borrowed;
 use pyo3::prelude::*;
-use shmarray::{ChannelMode, ChannelOptions, WhenFull};
+use shmarray::ChannelOptions;
 
-use crate::error::value_error;
+use crate::error::{to_py, value_error};
 use crate::parse_mode;
 
 /// The options of a new channel as Python passes them, in a `dict`.
@@ -43,28 +43,11 @@ impl Options {
             let refuse = |_| value_error(format!("invalid {what}: {count} is not from 1 to 1023"));
             u32::try_from(count).map_err(refuse)
         };
-        let mode = match self.mode.as_str() {
-            "queue" => ChannelMode::Queue,
-            "broadcast" => ChannelMode::Broadcast,
-            other => {
-                let reason = "is neither 'queue' nor 'broadcast'";
-                return Err(value_error(format!("invalid mode: {other:?} {reason}")));
-            }
-        };
-        let when_full = match self.when_full.as_str() {
-            "block" => WhenFull::Block,
-            "drop_oldest" => WhenFull::DropOldest,
-            "error" => WhenFull::Error,
-            other => {
-                let reason = "is none of 'block', 'drop_oldest' and 'error'";
-                return Err(value_error(format!("invalid when_full: {other:?} {reason}")));
-            }
-        };
         Ok(ChannelOptions::new()
             .slots(count("slots", self.slots)?)
             .ends(count("ends", self.ends)?)
-            .mode(mode)
-            .when_full(when_full)
+            .mode(self.mode.parse().map_err(to_py)?)
+            .when_full(self.when_full.parse().map_err(to_py)?)
             .varying(self.varying)
             .exist_ok(self.exist_ok)
             .persist(self.persist)

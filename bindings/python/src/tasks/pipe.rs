@@ -6,13 +6,13 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawF
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError, PyTimeoutError};
+use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
-use crate::error::{to_py, value_error};
+use crate::error::{timed_out, to_py, value_error};
 use crate::memory::LARGE_BYTES;
 use crate::parse_access;
 use crate::pickling::bytes_of;
@@ -54,19 +54,14 @@ impl Pipe {
         };
         match received {
             shmarray::Received::Message(message) => Ok(message),
-            shmarray::Received::TimedOut => {
-                Err(PyTimeoutError::new_err("no message came in that time"))
+            ref outcome @ shmarray::Received::TimedOut => Err(timed_out(outcome)),
+            ref outcome @ shmarray::Received::Closed => {
+                Err(PyEOFError::new_err(outcome.to_string()))
             }
-            shmarray::Received::Closed => {
-                Err(PyEOFError::new_err("nobody has the other end of the pipe"))
-            }
-            _ => Err(to_py(UNKNOWN_OUTCOME)),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 }
-
-const UNKNOWN_OUTCOME: shmarray::Error =
-    shmarray::Error::Unsupported { what: "an outcome of a later version" };
 
 #[pymethods]
 impl Pipe {
@@ -126,11 +121,9 @@ impl Pipe {
         };
         match sent {
             Sent::Sent => Ok(()),
-            Sent::TimedOut => Err(PyTimeoutError::new_err("the pipe had no room in that time")),
-            Sent::Closed => {
-                Err(PyBrokenPipeError::new_err((EPIPE, "nobody has the other end of the pipe")))
-            }
-            _ => Err(to_py(UNKNOWN_OUTCOME)),
+            Sent::TimedOut => Err(timed_out(&sent)),
+            Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, sent.to_string()))),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 

@@ -1,13 +1,15 @@
 //! The layout of a channel: kind 3 of FORMAT.md.
 
+use std::fmt;
 use std::mem::{offset_of, size_of};
+use std::str::FromStr;
 
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::constants::{KIND_CHANNEL, MAX_HEADER_BYTES, MAX_SLOTS, PAGE_BYTES, SLOT_HEAD_BYTES};
 use super::preamble::{Preamble, invalid};
-use crate::value::error::Result;
+use crate::value::error::{Error, Result};
 
 /// The offset of the channel's own fields in the header.
 pub(crate) const CHANNEL_OFFSET: usize = PAGE_BYTES as usize;
@@ -87,6 +89,65 @@ pub enum WhenFull {
     DropOldest = 2,
     /// It returns at once, and says that the channel is full.
     Error = 3,
+}
+
+impl ChannelMode {
+    /// All modes.
+    pub const ALL: [Self; 2] = [Self::Queue, Self::Broadcast];
+
+    /// Returns the word that every language has for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queue => "queue",
+            Self::Broadcast => "broadcast",
+        }
+    }
+}
+
+impl WhenFull {
+    /// All that a sender can do.
+    pub const ALL: [Self; 3] = [Self::Block, Self::DropOldest, Self::Error];
+
+    /// Returns the word that every language has for it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Block => "block",
+            Self::DropOldest => "drop_oldest",
+            Self::Error => "error",
+        }
+    }
+}
+
+impl fmt::Display for ChannelMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Display for WhenFull {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl FromStr for ChannelMode {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|mode| mode.name() == text);
+        found.ok_or_else(|| Error::none_of("mode", text, &Self::ALL.map(Self::name)))
+    }
+}
+
+impl FromStr for WhenFull {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let found = Self::ALL.into_iter().find(|when_full| when_full.name() == text);
+        found.ok_or_else(|| Error::none_of("when_full", text, &Self::ALL.map(Self::name)))
+    }
 }
 
 /// The contents of a slot.

@@ -1,5 +1,6 @@
 //! Slots on loan: taken without a message, filled in place, and published.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,6 +36,30 @@ pub enum Posted {
     TimedOut,
     /// No slot is free, and the channel was created with [`WhenFull::Error`].
     Full,
+}
+
+/// The texts of the outcomes without a slot, for [`Loaned`] and [`Posted`].
+const TIMED_OUT: &str = "no slot was free in that time";
+const FULL: &str = "no slot of the channel is free";
+
+impl fmt::Display for Loaned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Loan(_) => "a slot is on loan",
+            Self::TimedOut => TIMED_OUT,
+            Self::Full => FULL,
+        })
+    }
+}
+
+impl fmt::Display for Posted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Posted(_) => "the message was published",
+            Self::TimedOut => TIMED_OUT,
+            Self::Full => FULL,
+        })
+    }
 }
 
 /// A slot that a sender fills in place. Dropped without [`publish`](Self::publish) it is given

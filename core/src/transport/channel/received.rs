@@ -1,5 +1,6 @@
 //! Receiving a message: a view of its slot, or the array that its handle names.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -33,6 +34,17 @@ pub enum Delivered {
         /// Whether the last sender died without closing.
         died: bool,
     },
+}
+
+impl fmt::Display for Delivered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message(_) => "a message was received",
+            Self::TimedOut => "no message came in that time",
+            Self::Ended { died: false } => "the stream has ended: every sender has closed",
+            Self::Ended { died: true } => "the stream has ended: the last sender died",
+        })
+    }
 }
 
 /// A message that was received: it lies in its slot, which it keeps until it is dropped.

@@ -5,6 +5,7 @@
 #![allow(unsafe_code)] // the derives write unsafe code
 
 use std::cell::{Cell, RefCell};
+use std::fmt::Display;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,12 +15,10 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RModule, RString, Ruby,
     Symbol, TypedData, Value, method,
 };
-use shmarray::{
-    Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted, WhenFull,
-};
+use shmarray::{Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
 
 use crate::array::{ArrayObject, array_of};
-use crate::error::{OrRaise, argument_error, closed, named_class, type_error};
+use crate::error::{OrRaise, closed, named_class, type_error};
 use crate::gvl::{look_up_class, waiting};
 use crate::{arguments, numo_shared};
 
@@ -132,28 +131,10 @@ fn options_of(ruby: &Ruby, options: RArray) -> Result<ChannelOptions, Error> {
         options.entry(6)?,
         options.entry(7)?,
     );
-    let mode = match &*mode.name()? {
-        "queue" => ChannelMode::Queue,
-        "broadcast" => ChannelMode::Broadcast,
-        other => {
-            let text = format!("invalid mode: :{other} is neither :queue nor :broadcast");
-            return Err(argument_error(ruby, text));
-        }
-    };
-    let when_full = match &*when_full.name()? {
-        "block" => WhenFull::Block,
-        "drop_oldest" => WhenFull::DropOldest,
-        "error" => WhenFull::Error,
-        other => {
-            let text =
-                format!("invalid when_full: :{other} is none of :block, :drop_oldest and :error");
-            return Err(argument_error(ruby, text));
-        }
-    };
     Ok(ChannelOptions::new()
         .slots(slots)
-        .mode(mode)
-        .when_full(when_full)
+        .mode(mode.name()?.parse().or_raise(ruby)?)
+        .when_full(when_full.name()?.parse().or_raise(ruby)?)
         .exist_ok(exist_ok)
         .varying(varying)
         .persist(persist)
@@ -246,10 +227,7 @@ impl ChannelObject {
     }
 
     fn mode(ruby: &Ruby, this: &Self) -> Result<Symbol, Error> {
-        Ok(ruby.to_symbol(match Self::open(ruby, this)?.mode() {
-            ChannelMode::Broadcast => "broadcast",
-            _ => "queue",
-        }))
+        Ok(ruby.to_symbol(Self::open(ruby, this)?.mode().name()))
     }
 
     fn is_follower(ruby: &Ruby, this: &Self) -> Result<bool, Error> {
@@ -285,8 +263,8 @@ impl ChannelObject {
                 Ok(Some(ruby.obj_wrap(LoanObject(RefCell::new(Some(loan)))).as_value()))
             }
             Some(Loaned::TimedOut) | None => Ok(None),
-            Some(Loaned::Full) => Err(full(ruby)?),
-            Some(_) => Err(UNKNOWN_OUTCOME).or_raise(ruby),
+            Some(ref outcome @ Loaned::Full) => Err(full(ruby, outcome)?),
+            Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 
@@ -312,8 +290,8 @@ impl ChannelObject {
         match unless_interrupted(posted).or_raise(ruby)? {
             Some(Posted::Posted(_)) => Ok(true),
             Some(Posted::TimedOut) | None => Ok(false),
-            Some(Posted::Full) => Err(full(ruby)?),
-            Some(_) => Err(UNKNOWN_OUTCOME).or_raise(ruby),
+            Some(ref outcome @ Posted::Full) => Err(full(ruby, outcome)?),
+            Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 
@@ -321,18 +299,16 @@ impl ChannelObject {
     fn receive_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<Option<Value>, Error> {
         let channel = Self::open(ruby, this)?;
         let received = waits(seconds, |step| channel.receive(Some(step)));
-        let ended = |died, how| {
-            this.sender_died.set(died);
-            Err(Error::new(ruby.exception_eof_error(), format!("the stream has ended: {how}")))
-        };
         match unless_interrupted(received).or_raise(ruby)? {
             Some(Delivered::Message(delivery)) => {
                 Ok(Some(ruby.obj_wrap(DeliveryObject(RefCell::new(Some(delivery)))).as_value()))
             }
             Some(Delivered::TimedOut) | None => Ok(None),
-            Some(Delivered::Ended { died: false, .. }) => ended(false, "every sender has closed"),
-            Some(Delivered::Ended { .. }) => ended(true, "the last sender died"),
-            Some(_) => Err(UNKNOWN_OUTCOME).or_raise(ruby),
+            Some(ref ended @ Delivered::Ended { died, .. }) => {
+                this.sender_died.set(died);
+                Err(Error::new(ruby.exception_eof_error(), ended.to_string()))
+            }
+            Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 }
@@ -348,11 +324,8 @@ fn waits<T: Send>(
     }
 }
 
-const UNKNOWN_OUTCOME: shmarray::Error =
-    shmarray::Error::Unsupported { what: "an outcome of a later version" };
-
-fn full(ruby: &Ruby) -> Result<Error, Error> {
-    Ok(Error::new(named_class(ruby, "Shmarray::Full")?, "no slot of the channel is free"))
+fn full(ruby: &Ruby, outcome: &impl Display) -> Result<Error, Error> {
+    Ok(Error::new(named_class(ruby, "Shmarray::Full")?, outcome.to_string()))
 }
 
 fn bytes_of(text: RString) -> Vec<u8> {

@@ -125,8 +125,10 @@ impl PipeObject {
         {
             Sent::Sent => Ok(true),
             Sent::TimedOut => Ok(false),
-            Sent::Closed => Err(Error::new(named_class(ruby, "Errno::EPIPE")?, NOBODY)),
-            _ => Err(UNKNOWN_OUTCOME).or_raise(ruby),
+            closed @ Sent::Closed => {
+                Err(Error::new(named_class(ruby, "Errno::EPIPE")?, closed.to_string()))
+            }
+            _ => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 
@@ -137,15 +139,13 @@ impl PipeObject {
                 Ok(Some(ruby.obj_wrap(MessageObject(RefCell::new(Some(message)))).as_value()))
             }
             Received::TimedOut => Ok(None),
-            Received::Closed => Err(Error::new(ruby.exception_eof_error(), NOBODY)),
-            _ => Err(UNKNOWN_OUTCOME).or_raise(ruby),
+            ref closed @ Received::Closed => {
+                Err(Error::new(ruby.exception_eof_error(), closed.to_string()))
+            }
+            _ => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 }
-
-const UNKNOWN_OUTCOME: shmarray::Error =
-    shmarray::Error::Unsupported { what: "an outcome of a later version" };
-const NOBODY: &str = "nobody has the other end of the pipe";
 
 /// Converts a `Shmarray::Array`, or a Numo array in shared memory.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
