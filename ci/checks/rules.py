@@ -245,8 +245,8 @@ FORM_ABSENT_HERE = ("Ruby", "release")
 
 
 def suites(tree):
-    """CONTRIBUTING's table has every suite of ci/checks/runner, says which forms each has, and names
-    no other."""
+    """CONTRIBUTING's table has every suite of the runner, says which forms each has, and names no
+    other."""
     rows = {}  # suite: (line, has it the form, in the order of the forms)
     for number, line in enumerate(tree.lines(CONTRIBUTING), 1):
         cells = [cell.strip() for cell in line.strip("|").split("|")]
@@ -275,7 +275,7 @@ def suites_by_form():
     import listed
 
     of_any_python = functools.partial(re.sub, r"^Python 3\.\d+", "Python 3.x")
-    return {form: {of_any_python(suite[0]) for suite in of} for form, of in listed.FORMS.items()}
+    return {form: {of_any_python(suite.name) for suite in of} for form, of in listed.FORMS.items()}
 
 
 # Features

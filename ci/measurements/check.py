@@ -11,6 +11,9 @@ import report
 from harness import HERE, ROOT
 from PIL import Image
 
+sys.path.append(str(ROOT / "ci/checks/runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 
 def published(results):
     """Yields each published text: its name, the text, and what results.json gives."""
@@ -25,13 +28,10 @@ def published(results):
 
 
 def main():
-    passed = 0
-    failed = 0
+    outcomes = []
     for name, there, expected in published(json.loads((HERE / "results.json").read_text())):
-        if there == expected:
-            passed += 1
-        else:
-            failed += 1
+        outcomes.append((name, "passed" if there == expected else "failed"))
+        if there != expected:
             print(
                 f"{name} is not of this results.json: write it with ci/bench --draw",
                 there,
@@ -39,8 +39,7 @@ def main():
                 sep="\n",
                 flush=True,
             )
-    print(f"what is published: {passed} passed, {failed} failed")
-    sys.exit(bool(failed) or not passed)
+    sys.exit(junit.close("what is published", outcomes))
 
 
 if __name__ == "__main__":

@@ -18,6 +18,9 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "ci/checks/runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 WORKSPACE = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
 TEXTS = ("README.md", "LICENSE-APACHE", "LICENSE-MIT", "FORMAT.md", "PROTOCOL.md", "CHANNELS.md")
@@ -135,14 +138,13 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     arguments.add_argument("--oldest", action="store_true")
     checks = of_the_oldest if arguments.parse_args().oldest else of_the_package
-    counts = {True: 0, False: 0}
+    outcomes = []
     for name, (holds, said) in checks():
-        counts[bool(holds)] += 1
+        outcomes.append((name, "passed" if holds else "failed"))
         print(f"{name}: {'ok' if holds else 'FAILED'}", flush=True)
         if not holds:
             print(said)
-    print(f"crate: {counts[True]} passed, {counts[False]} failed")
-    sys.exit(bool(counts[False]))
+    sys.exit(junit.close("crate", outcomes))
 
 
 if __name__ == "__main__":

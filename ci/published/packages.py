@@ -14,6 +14,9 @@ from importlib import metadata
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "ci/checks/runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 LICENCES = {path.name: path.read_bytes() for path in sorted(ROOT.glob("LICENSE*"))}
 CRATES = {"shmarray": "core", "shmarray-ffi": "ffi", "shmarray-cli": "bindings/cli"}
 SOURCES = ("core/src/lib.rs", "bindings/cli/src/lib.rs", "bindings/python/src/lib.rs")
@@ -88,13 +91,11 @@ def each():
 
 def main():
     assert len(LICENCES) == 3, LICENCES.keys()
-    failed = 0
-    verdicts = list(each())
-    for package, names in verdicts:
-        failed += bool(names)
+    outcomes = []
+    for package, names in each():
+        outcomes.append((package, "failed" if names else "passed"))
         print(f"{package}: {'FAILED: without ' + ', '.join(names) if names else 'whole'}")
-    print(f"packages: {len(verdicts) - failed} passed, {failed} failed")
-    sys.exit(bool(failed))
+    sys.exit(junit.close("packages", outcomes))
 
 
 if __name__ == "__main__":

@@ -17,6 +17,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "ci/checks/runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 README = (ROOT / "README.md").read_text()
 OF_CI_ENV = (
     "CARGO_TARGET_DIR",
@@ -150,10 +153,10 @@ def main():
     with tempfile.TemporaryDirectory(prefix="shmarray-home-") as home:
         home = pathlib.Path(home)
         clone(home / "shmarray")
-        done = [follow(title, home) for title in languages]
-    done.append(not promised)
-    print(f"README's commands: {sum(done)} passed, {done.count(False)} failed")
-    sys.exit(not all(done))
+        done = {title: follow(title, home) for title in languages}
+    done["nothing is promised that is not published"] = not promised
+    outcomes = ((name, "passed" if well else "failed") for name, well in done.items())
+    sys.exit(junit.close("README's commands", outcomes))
 
 
 if __name__ == "__main__":

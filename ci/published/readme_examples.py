@@ -6,6 +6,7 @@ Python, and the other command runs while it lives.
 . ci/env; python ci/published/readme_examples.py
 """
 
+import functools
 import os
 import pathlib
 import re
@@ -15,6 +16,9 @@ import sys
 import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "ci/checks/runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 LANGUAGES = ("python", "ruby", "cpp", "c")
 NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem source answers"
 
@@ -75,43 +79,44 @@ def two_terminals(first, second):
     return missing if handle.startswith(beginning) else [beginning, *missing]
 
 
-def main():
-    passed = failed = skipped = 0
-    has_numo = (
-        subprocess.run(
-            ["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL
-        ).returncode
-        == 0
-    )
-    pieces = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
-    terminals = [text for language, text in pieces if language == "text"][:2]
-    if not has_numo:
-        skipped += 1
-        print(f"skipped the two terminals: {NUMO_ABSENT}")
-    elif missing := two_terminals(*terminals):
-        failed += 1
+def outcome_of_terminals(pieces):
+    if not has_numo():
+        return f"skipped: {NUMO_ABSENT}"
+    missing = two_terminals(*[text for language, text in pieces if language == "text"][:2])
+    if missing:
         print(f"FAILED the two terminals: nothing printed {missing}")
-    else:
-        passed += 1
-    for number, (language, text) in enumerate(pieces):
-        if language not in LANGUAGES:
-            continue
-        if "numo" in text and not has_numo:
-            skipped += 1
-            print(f"skipped {language} example {number}: {NUMO_ABSENT}")
-            continue
-        with tempfile.TemporaryDirectory() as folder:
-            source = pathlib.Path(folder) / f"example.{language}"
-            source.write_text(text)
-            done = subprocess.run(command(language, source), capture_output=True, text=True)
-        printed = done.stdout.splitlines()
-        if done.returncode == 0 and all(line in printed for line in expectations(language, text)):
-            passed += 1
-        else:
-            failed += 1
-            print(f"FAILED {language} example {number}:\n{text}\n{done.stdout}{done.stderr}")
-    print(f"README: {passed} passed, {failed} failed, {skipped} skipped")
-    sys.exit(bool(failed) or passed < 3)
+    return "failed" if missing else "passed"
+
+
+def outcome_of(language, text):
+    if "numo" in text and not has_numo():
+        return f"skipped: {NUMO_ABSENT}"
+    with tempfile.TemporaryDirectory() as folder:
+        source = pathlib.Path(folder) / f"example.{language}"
+        source.write_text(text)
+        done = subprocess.run(command(language, source), capture_output=True, text=True)
+    printed = done.stdout.splitlines()
+    if done.returncode == 0 and all(line in printed for line in expectations(language, text)):
+        return "passed"
+    print(f"FAILED {language}:\n{text}\n{done.stdout}{done.stderr}")
+    return "failed"
+
+
+@functools.cache
+def has_numo():
+    asked = ["ruby", "-e", "require 'numo/narray'"]
+    return subprocess.run(asked, stderr=subprocess.DEVNULL).returncode == 0
+
+
+def main():
+    pieces = re.findall(r"^```(\w+)\n(.*?)^```$", (ROOT / "README.md").read_text(), re.M | re.S)
+    outcomes = [("the two terminals", outcome_of_terminals(pieces))]
+    outcomes += [
+        (f"{language} example {number}", outcome_of(language, text))
+        for number, (language, text) in enumerate(pieces)
+        if language in LANGUAGES
+    ]
+    sys.exit(junit.close("README", outcomes))
 
 
 if __name__ == "__main__":

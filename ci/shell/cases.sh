@@ -1,10 +1,14 @@
 # shellcheck shell=bash
-# Counts cases, builds test programs only when needed, and proves that a tool is on. The scripts of
+# Records cases, builds test programs only when needed, and proves that a tool is on. The scripts of
 # ci that count source this file.
 #
-# A caller of `run` sets `directory`, the SHMARRAY_DIR that each program gets anew. A caller of
-# `build` sets `sources`, the files that a program may be made from.
+# Cases and test programs leave their outcomes in the folder SHMARRAY_JUNIT, which the runner gives
+# to each suite. A caller of `run_cmocka` and `run_doctest` sets `directory`, the SHMARRAY_DIR that
+# each program gets anew. A caller of `build` sets `sources`, the files that a program may be made
+# from.
 
+# shellcheck source=ci/shell/setup.sh
+. ci/shell/setup.sh
 # shellcheck source=ci/shell/newer.sh
 . ci/shell/newer.sh
 
@@ -15,26 +19,31 @@ case ${1-} in
     --quick | --ci | --release) form=${1#--} && shift ;;
 esac
 
-passed=0
-failed=0
-left_out= # how many cases a script leaves out
 sources=()
 directory=
+
+if [ -z "${SHMARRAY_JUNIT-}" ]; then
+    export SHMARRAY_JUNIT=$made/junit/${0##*/} PATH=$made/venv/bin:$PATH
+    rm -rf "$SHMARRAY_JUNIT" && mkdir -p "$SHMARRAY_JUNIT"
+    step "Python packages: JUnit files, nextest" counting_packages
+fi
 
 is_quick() { [ "$form" = quick ] || [ "$form" = all ]; }
 is_ci() { [ "$form" = ci ] || [ "$form" = all ]; }
 is_release() { [ "$form" = release ] || [ "$form" = all ]; }
 
+# record OUTCOME NAME: one case; ci/checks/runner/junit.py lists the outcomes.
+record() {
+    printf '%s\t%s\n' "$1" "$2" >>"$SHMARRAY_JUNIT/cases"
+}
+
 # case_of NAME COMMAND…: one case, which passes if the command succeeds.
 case_of() {
-    local name=$1
+    local name=$1 outcome=passed
     shift
-    if "$@"; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        echo "FAILED: $name"
-    fi
+    "$@" || outcome=failed
+    [ $outcome = passed ] || echo "FAILED: $name"
+    record $outcome "$name"
 }
 
 # Runs a command that must succeed and print nothing: a warning is a failure.
@@ -56,52 +65,44 @@ build() {
     fi
     rm -f "$output"
     if ! silently "$@" -o "$output"; then
-        failed=$((failed + 1))
         echo "FAILED: compile $(basename "$output")"
+        record failed "compile $(basename "$output")"
     fi
 }
 
-# run LABEL COMMAND…: runs a test program and adds the counts that cmocka or doctest print. A
-# program that prints no count, or dies, is one failure. Each program has a directory of its own, so
-# that files left by one do not fail the next.
+# run LABEL COMMAND…: runs a test program, which must write the file that `junit` names. Each
+# program has a directory of its own, so that files left by one do not fail the next.
 run() {
-    local label=$1 log status=0 good all
+    local label=$1
     shift
     rm -rf "$directory" && mkdir "$directory"
-    printf '%-40s ' "$label" # first, so that the log names a program that hangs
-    # Without a pool, each file in the directory belongs to an array.
-    log=$(SHMARRAY_DIR=$directory SHMARRAY_POOL_BYTES=0 "$@" 2>&1) || status=$?
-    good=$(counted "$log" '\[  PASSED  \] ([0-9]+) test' 'test cases: +[0-9]+ \| +([0-9]+) passed')
-    all=$(counted "$log" '([0-9]+) test\(s\) run\.' 'test cases: +([0-9]+) \|')
-    if [ "$all" -eq "$good" ] && { [ "$status" -ne 0 ] || [ "$all" -eq 0 ]; }; then
-        all=$((all + 1))
-    fi
-    printf '%3d passed, %d failed\n' "$good" $((all - good))
-    [ "$all" -eq "$good" ] || echo "$log"
-    passed=$((passed + good))
-    failed=$((failed + all - good))
+    echo "$label" # first, so that the log names a program that hangs
+    case_of "$label ends well" ends_well "$@"
     case_of "$label leaves nothing in shared memory" nothing_is_left_in "$directory"
 }
 
-# counted TEXT PATTERN…: the first number that a pattern finds in the text, or 0.
-counted() {
-    local pattern
-    for pattern in "${@:2}"; do
-        if [[ $1 =~ $pattern ]]; then
-            echo "${BASH_REMATCH[1]}"
-            return
-        fi
-    done
-    echo 0
+ends_well() {
+    local log
+    # Without a pool, each file in the directory belongs to an array.
+    log=$(SHMARRAY_DIR=$directory SHMARRAY_POOL_BYTES=0 "$@" 2>&1) && [ -s "$junit" ] && return
+    echo "$log"
+    cat "$junit"
+    return 1
 }
 
-# count_tests LOG: adds the counts of cargo's result lines in a log.
-count_tests() {
-    local good bad pattern='^test result: [A-Za-z]*\. \([0-9]*\) passed; \([0-9]*\) failed.*'
-    while read -r good bad; do
-        passed=$((passed + good))
-        failed=$((failed + bad))
-    done < <(sed -n "s/$pattern/\1 \2/p" "$1")
+run_cmocka() {
+    junit=$(mktemp -u "$SHMARRAY_JUNIT/cmocka-XXXXXX.xml")
+    CMOCKA_MESSAGE_OUTPUT=xml CMOCKA_XML_FILE=$junit run "$@"
+}
+
+run_doctest() {
+    junit=$(mktemp -u "$SHMARRAY_JUNIT/doctest-XXXXXX.xml")
+    run "$@" -r=junit -o="$junit"
+}
+
+# at_least COUNT: whether so many tests have run.
+at_least() {
+    [ "$(cat "$SHMARRAY_JUNIT"/*.xml | grep -c '<testcase ')" -ge "$1" ]
 }
 
 nothing_is_left_in() {
@@ -123,8 +124,7 @@ must_catch() {
     echo "caught, as it must be: $words"
 }
 
-# Prints the closing line. Succeeds if nothing failed and something ran.
+# closing_line NAME: prints the counts. Succeeds if nothing failed and something ran.
 closing_line() {
-    echo "$1: $passed passed, $failed failed${left_out:+, $left_out skipped}"
-    [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]
+    python ci/checks/runner/junit.py "$1" "$SHMARRAY_JUNIT"
 }

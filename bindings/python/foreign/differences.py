@@ -8,9 +8,13 @@ Everything else must pass.
 
 import collections
 import fnmatch
+import sys
 import tomllib
 from collections.abc import Iterable
 from pathlib import Path
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "ci/checks/runner"))
+import junit  # type: ignore[import-not-found]
 
 
 class Differences:
@@ -40,36 +44,24 @@ class Differences:
         return why is not None
 
     def judge(self, outcomes: Iterable[tuple[str, str]]) -> int:
-        """Says what came of tests, given as (name, "passed", "failed", "flaky" or "skipped: …");
-        gives the exit status.
-
-        A flaky test failed, and passed when it ran again: it counts neither as the one nor as the
-        other.
+        """Judges tests, given as (name, "passed", "failed", "flaky" or "skipped: …"). Returns the
+        exit status.
         """
-        by_outcome: dict[str, list[str]] = collections.defaultdict(list)
+        judged = []
+        names: dict[str, list[str]] = collections.defaultdict(list)
         for name, outcome in outcomes:
-            by_outcome[outcome].append(name)
-        passed, failed, flaky = (
-            by_outcome.pop(outcome, []) for outcome in ("passed", "failed", "flaky")
-        )
-        for outcome, names in by_outcome.items():
-            print(f"{outcome.replace(':', '', 1)} ({len(names)})")
-        expected = [name for name in failed if self.reason(name) is not None]
-        for name in expected:
-            print(f"differs {name}: {self.reason(name)}")
-        wrong = [name for name in failed if self.reason(name) is None] + self._no_longer(
-            passed, failed
-        )
-        if not passed and not failed and not flaky:
-            wrong.append("None of the foreign tests ran.")
-        for line in wrong:
-            print(f"FAILED {line}")
-        for name in flaky:
-            print(f"flaky {name}")
-        skipped = sum(map(len, by_outcome.values()))
-        counts = f"{len(passed) + len(expected)} passed, {len(wrong)} failed, {skipped} skipped"
-        print(f"{counts}, {len(flaky)} flaky" if flaky else counts)
-        return int(bool(wrong))
+            names[outcome].append(name)
+            reason = self.reason(name) if outcome == "failed" else None
+            judged.append((name, outcome if reason is None else "passed"))
+            if reason is not None:
+                print(f"differs {name}: {reason}")
+            elif outcome in ("failed", "flaky"):
+                print(f"{outcome} {name}")
+        for line in self._no_longer(names["passed"], names["failed"]):
+            print(line)
+            judged.append((line, "failed"))
+        status: int = junit.close("foreign tests", judged)
+        return status
 
     def _no_longer(self, passed: list[str], failed: list[str]) -> list[str]:
         """Returns lines about wrong entries of the list."""

@@ -140,7 +140,7 @@ def test_an_array_with_a_name_and_mixed_axes_is_found_in_its_own_shape():
         [],
         memoryview(b"abc"),
     ],
-    ids=str,
+    ids=lambda source: type(source).__name__,
 )
 def test_array_copies_anything_like_an_array(source, order):
     ours = shmarray.array(source, order=order)

@@ -1,6 +1,6 @@
 """Runs the suites of tests, several at a time, and reports.
 
-    . ci/env; python ci/checks/runner [--ci | --release] [WORD …]
+    . ci/env; python ci/checks/runner [--quick] [--ci] [--release] [WORD …]
 
 With words, only the suites whose names contain one of them. `listed.py` is the list, `running.py`
 says when a suite has failed, `report.py` prints the end.
@@ -18,43 +18,45 @@ import shutil
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
-from counting import Count
+from junit import Count
 from listed import FORMS, LONGEST, NEEDS
 from report import report
-from running import expect_children, run
+from running import Result, expect_children, run
 
 AT_ONCE = len(os.sched_getaffinity(0)) + 1
 BEGIN_BEFORE = float(os.environ.pop("BEGIN_BEFORE", "inf"))
 
 
-def chosen(words):
-    """The suites that the words name, and the same in the order in which they begin."""
-    form = "quick"
-    if words and words[0].startswith("--"):
-        form, words = words[0].removeprefix("--"), words[1:]
-    suites = [suite for suite in FORMS[form] if any(word in suite[0] for word in words or [""])]
-    first = LONGEST[form]
-    return suites, sorted(
-        suites, key=lambda suite: first.index(suite[0]) if suite[0] in first else len(first)
-    )
+def chosen(arguments):
+    """The suites of the forms that the words name, in the order of the list."""
+    forms = [word.removeprefix("--") for word in arguments if word.startswith("--")]
+    words = [word for word in arguments if not word.startswith("--")]
+    suites = [suite for form in forms or ["quick"] for suite in FORMS[form]]
+    return [suite for suite in suites if any(word in suite.name for word in words or [""])]
 
 
-def run_if_possible(name, command, count):
+def turn(suite):
+    """When it begins: those that take longest are first."""
+    return LONGEST.index(suite.label) if suite.label in LONGEST else len(LONGEST)
+
+
+def run_if_possible(suite):
     """Runs a suite, unless this system lacks what it needs."""
-    if isinstance(command, str):
-        return Count(skipped=1, reasons=[command]), (0, 0)
-    program = NEEDS.get(name)
+    program = NEEDS.get(suite.name)
     if program is None or shutil.which(program):
-        return run(name, command, count, BEGIN_BEFORE)
-    return Count(skipped=1, reasons=[f"{program} is not there"]), (0, 0)
+        return run(suite, BEGIN_BEFORE)
+    return Result(suite, Count(reasons=[f"{program} is not there"]))
 
 
 def main():
     expect_children()
-    suites, longest_first = chosen(sys.argv[1:])
+    suites = chosen(sys.argv[1:])
     with ThreadPoolExecutor(AT_ONCE) as runners:
-        running = {suite[0]: runners.submit(run_if_possible, *suite) for suite in longest_first}
-    sys.exit(report([(suite[0], *running[suite[0]].result()) for suite in suites]))
+        running = {
+            suite.label: runners.submit(run_if_possible, suite)
+            for suite in sorted(suites, key=turn)
+        }
+    sys.exit(report([running[suite.label].result() for suite in suites]))
 
 
 if __name__ == "__main__":

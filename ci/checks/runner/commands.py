@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 
-from running import ROOT
+from running import ROOT, Suite
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]
@@ -14,8 +14,6 @@ FEATURES = "shmarray/ndarray"
 CRATES = ["-p", "shmarray", *BINDINGS, "--features", FEATURES]
 # For tests that compute little: core compiles in a third of the time if it is not optimised.
 UNOPTIMISED = ["--config", "profile.dev.package.shmarray.opt-level=0"]
-# Shows what a test prints when it finds that it cannot run here.
-SAYING = ["--", "--show-output"]
 MUSL = "x86_64-unknown-linux-musl"
 ARM64 = "aarch64-unknown-linux-gnu"
 TARGETS = ("x86_64-pc-windows-gnu", "x86_64-apple-darwin", ARM64)
@@ -28,22 +26,33 @@ PYTHON_SOURCES = (
     "examples",
     "ffi/abi",
 )
+JUNIT_XML = "--junitxml={junit}/pytest.xml"
 PUBLISHED_CRATES = ("-p", "shmarray", "-p", "shmarray-ffi")
 BUILT = os.environ.get("CARGO_TARGET_DIR", "target")
+
+
+def one_check(name, command):
+    """A suite whose command is its only test."""
+    return Suite(name, command, is_one_check=True)
 
 
 def cargo(*arguments):
     return ["cargo", *arguments]
 
 
-def with_cfg(name, *arguments):
-    """A command of cargo with one of core's cfgs.
+def nextest(*arguments):
+    """Runs Rust's tests, each in a process of its own, and writes a JUnit file."""
+    return ["ci/checks/runner/nextest", *arguments]
+
+
+def with_cfg(name, *command):
+    """A command with one of core's cfgs.
 
     Its target directory is its own: other flags there would build everything again.
     """
     flags = (f"{variable}=--cfg shmarray_{name}" for variable in ("RUSTFLAGS", "RUSTDOCFLAGS"))
     built = f"CARGO_TARGET_DIR={BUILT}/{name}"
-    return ["env", *flags, built, *cargo(*arguments)]
+    return ["env", *flags, built, *command]
 
 
 def bash(script, *arguments):
@@ -64,7 +73,7 @@ def foreign(script, *arguments):
 
 
 def pytest(*arguments):
-    return ["pytest", "-q", "-rs", *arguments]
+    return ["pytest", "-q", "-rs", JUNIT_XML, *arguments]
 
 
 def python_tests(expression):
@@ -73,7 +82,12 @@ def python_tests(expression):
 
 def rust(*arguments):
     """Tests of core, of the C ABI and of the command line."""
-    return cargo("test", *CRATES, *arguments)
+    return nextest(*CRATES, *arguments)
+
+
+def rust_examples():
+    """The examples in core's documentation, and in that of the C ABI and the command line."""
+    return cargo("test", *CRATES, "--doc")
 
 
 def each_test(names):
@@ -82,14 +96,19 @@ def each_test(names):
 
 
 def crashes(*tests):
-    return with_cfg("steps", "test", "-p", "shmarray", "--test", "crashes", "--", *tests)
+    return with_cfg("steps", *nextest("-p", "shmarray", "--test", "crashes", *tests))
 
 
 def portable(*tests):
     """Tests of core over the portable backend. The examples and the command line are left out: they
     need messages and channels.
     """
-    return with_cfg("portable", "test", "-p", "shmarray", "--features", FEATURES, *tests)
+    return with_cfg("portable", *nextest("-p", "shmarray", "--features", FEATURES, *tests))
+
+
+def portable_examples():
+    tests = cargo("test", "-p", "shmarray", "--features", FEATURES, "--doc")
+    return with_cfg("portable", *tests)
 
 
 def compiles_for(target):
@@ -98,8 +117,7 @@ def compiles_for(target):
     return cargo("check", "-q", *crates, "--target", target)
 
 
-def musl(*arguments):
-    return cargo("test", "-p", "shmarray", "--features", FEATURES, "--target", MUSL, *arguments)
+OF_MUSL = ("-p", "shmarray", "--features", FEATURES, "--target", MUSL)
 
 
 def in_root(system, target, *arguments):
@@ -107,7 +125,7 @@ def in_root(system, target, *arguments):
     prefix = f"CARGO_TARGET_{target.upper().replace('-', '_')}"
     runner = f"{prefix}_RUNNER={ROOT}/ci/systems {system} --"
     linker = f"{prefix}_LINKER=aarch64-linux-gnu-gcc" if system == "arm64" else ""
-    tests = cargo("test", *CRATES, "--target", target, *arguments)
+    tests = nextest(*CRATES, "--target", target, *arguments)
     return ["env", runner, *filter(None, [linker]), *tests]
 
 
@@ -116,7 +134,7 @@ def clippy():
     strict = ("--", "-D", "warnings")
     return one_after_the_other(
         cargo("clippy", "-q", *EVERY_CRATE, "--all-targets", "--all-features", *strict),
-        with_cfg("steps", "clippy", "-q", "-p", "shmarray", "--test", "crashes", *strict),
+        with_cfg("steps", *cargo("clippy", "-q", "-p", "shmarray", "--test", "crashes", *strict)),
     )
 
 
@@ -139,7 +157,7 @@ def one_after_the_other(*commands):
     return bash_line("set -e; " + "; ".join(map(shlex.join, commands)))
 
 
-def other_pythons(what, arguments, count, module=None):
+def other_pythons(what, arguments, module=None):
     """A suite for each further Python that ci/test found, which runs it with these arguments.
 
     Without the module the command is a text, the reason to skip the suite.
@@ -150,7 +168,7 @@ def other_pythons(what, arguments, count, module=None):
         command = [python, *arguments]
         if module is not None and not has_module(python, module):
             command = f"Python {version} was installed without {module}"
-        yield f"Python {version}{what}", command, count
+        yield Suite(f"Python {version}{what}", command)
 
 
 def has_module(python, module):
@@ -164,7 +182,7 @@ def files_of(words):
     return [str(found[f"test_{word}"].relative_to(ROOT)) for word in words]
 
 
-def only_with_numo(*suite):
+def only_with_numo(suite):
     """Yields the suite if a Numo is installed. If none is, ci/shell/setup.sh says so."""
     asked = subprocess.run(
         ["ruby", "-e", 'require "numo/narray"'], stderr=subprocess.DEVNULL, check=False

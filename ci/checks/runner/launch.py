@@ -12,7 +12,6 @@ are left when the command has ended are killed and named.
 """
 
 import contextlib
-import ctypes
 import os
 import select
 import signal
@@ -20,13 +19,7 @@ import sys
 
 import processes
 
-PR_SET_CHILD_SUBREAPER = 36
 LEFT = "left running, and killed: "
-
-
-def adopt_orphans():
-    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
 
 
 def start(command):
@@ -45,7 +38,7 @@ def wait_for(child, lifeline):
     signal.signal(signal.SIGCHLD, lambda *_: None)  # Python writes to the fd only with a handler
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     while True:
-        for pid, status in ended_children():
+        for pid, status in processes.ended_children():
             if pid == child:
                 return status
         ready, _, _ = select.select([woken, lifeline], [], [])
@@ -56,17 +49,10 @@ def wait_for(child, lifeline):
                 pass
 
 
-def ended_children():
-    """Yields (pid, status) of each child that has ended, and reaps it."""
-    with contextlib.suppress(ChildProcessError):
-        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
-            yield ended
-
-
 def kill_the_rest():
     """Kills every descendant of this process. Returns their commands by pid."""
     found = {}
-    list(ended_children())
+    list(processes.ended_children())
     while left := processes.below(os.getpid()):
         for pid in left:
             found.setdefault(pid, processes.command_of(pid))
@@ -81,7 +67,7 @@ def main():
     command = sys.argv[2:]
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     os.set_inheritable(lifeline, False)
-    adopt_orphans()
+    processes.adopt_orphans()
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # else the kernel forgets how the child ended
     status = wait_for(start(command), lifeline)
     for pid, words in kill_the_rest().items():

@@ -1,19 +1,20 @@
 """The list of suites: QUICK is what `ci/test` runs, CI what `ci/test --ci` runs, and RELEASE
 what `ci/test --release` runs.
 
-A suite is a name, a command, and the function that counts its tests in what it prints. A text in
-the place of the command is the reason to skip the suite. QUICK runs after each change. Continuous
-integration runs QUICK and CI; RELEASE takes too long for it. A suite may have a form in each of
-them, under the same name; no form repeats another. CONTRIBUTING.md has the list in words, and a
-house rule compares the two.
+QUICK runs after each change. Continuous integration runs QUICK and CI; RELEASE takes too long for
+it. A suite may have a form in each of them, under the same name; no form repeats another.
+CONTRIBUTING.md has the list in words, and a house rule compares the two.
 """
+
+import dataclasses
 
 from commands import (
     ARM64,
+    JUNIT_XML,
     MUSL,
+    OF_MUSL,
     PYTHON_SOURCES,
     RAKE_TEST,
-    SAYING,
     TARGETS,
     UNOPTIMISED,
     bash,
@@ -26,70 +27,59 @@ from commands import (
     files_of,
     foreign,
     in_root,
-    musl,
+    nextest,
     one_after_the_other,
+    one_check,
     only_with_numo,
     other_pythons,
     portable,
+    portable_examples,
     pytest,
     python,
     python_tests,
     release_form,
     rust,
+    rust_examples,
     rustdoc,
     stubtest,
 )
-from counting import (
-    counted_line,
-    doctest_like,
-    minitest_line,
-    one_check,
-    pytest_line,
-    rust_tests,
-)
-from running import ROOT
+from running import ROOT, Suite
 
 # The suites that take longest, longest first: they begin first, so that no core is idle at the end.
-LONGEST = {
-    "quick": (
-        "Python",
-        "core",
-        "core, crashes",
-        "Ruby",
-        "lint: Rust",
-        "C and C++",
-        "C ABI and command line",
-        "conformance",
-        "Python: CPython's tests of multiprocessing",
-        "Python: CPython's tests of futures",
-    ),
-    "ci": (
-        "Python",
-        "Miri",
-        "core",
-        "loom",
-        "Python: joblib's own tests",
-        "the crate as published",
-        "core, portable backend",
-        "core, musl",
-    ),
-    "release": (
-        "Debian 12",
-        "Debian 13",
-        "Debian sid",
-        "soak: workers killed",
-        "C and C++",
-        "Miri",
-        "valgrind: C and Ruby",
-        "a new dtype",
-        "core, faults",
-        "core, musl",
-        "core, arm64",
-        "installing",
-        "sanitizers: threads in core",
-        "core, crashes",
-    ),
-}
+LONGEST = (
+    "Python",
+    "Python --ci",
+    "Miri --ci",
+    "core",
+    "loom --ci",
+    "core --ci",
+    "core, crashes",
+    "Python: joblib's own tests --ci",
+    "Ruby",
+    "lint: Rust",
+    "C and C++",
+    "the crate as published --ci",
+    "C ABI and command line",
+    "core, portable backend --ci",
+    "conformance",
+    "core, musl --ci",
+    "Python: CPython's tests of multiprocessing",
+    "Python: CPython's tests of futures",
+    "Debian 12 --release",
+    "Debian 13 --release",
+    "Debian sid --release",
+    "soak: workers killed --release",
+    "C and C++ --release",
+    "Miri --release",
+    "valgrind: C and Ruby --release",
+    "a new dtype --release",
+    "core, faults --release",
+    "core, musl --release",
+    "core, arm64 --release",
+    "installing --release",
+    "sanitizers: threads in core --release",
+    "core, crashes --release",
+)
 
 
 def rust_tests_in(folder):
@@ -149,7 +139,7 @@ SHELL_SCRIPTS = " ".join(
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
         "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
         "ci/checks/scenarios/run",
-        "ci/packaging/wheel-on-arm64 ci/checks/layers .ci/run",
+        "ci/packaging/wheel-on-arm64 ci/checks/layers ci/checks/runner/nextest .ci/run",
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
@@ -215,176 +205,148 @@ OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
 INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 
 HOUSE = [
-    ("house rules", bash("ci/tidy"), counted_line),
-    ("house rules: what they refuse", pytest("ci/checks/test_rules.py"), pytest_line),
-    ("suites and watch", pytest(*WATCH_TESTS), pytest_line),
-    ("format: Rust", cargo("fmt", "--all", "--check"), one_check),
-    ("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES], one_check),
-    ("format: C and C++", bash_line(CLANG_FORMAT), one_check),
-    ("lint: Python", ["ruff", "check", *PYTHON_SOURCES], one_check),
-    ("lint: Python's layers", bash("ci/checks/layers"), one_check),
-    ("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}"), one_check),
-    ("lint: Rust", clippy(), one_check),
-    ("documentation: Rust", rustdoc(), one_check),
+    one_check("house rules", bash("ci/tidy")),
+    Suite("house rules: what they refuse", pytest("ci/checks/test_rules.py")),
+    Suite("suites and watch", pytest(*WATCH_TESTS)),
+    one_check("format: Rust", cargo("fmt", "--all", "--check")),
+    one_check("format: Python", ["ruff", "format", "--check", *PYTHON_SOURCES]),
+    one_check("format: C and C++", bash_line(CLANG_FORMAT)),
+    one_check("lint: Python", ["ruff", "check", *PYTHON_SOURCES]),
+    one_check("lint: Python's layers", bash("ci/checks/layers")),
+    one_check("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}")),
+    one_check("lint: Rust", clippy()),
+    one_check("documentation: Rust", rustdoc()),
 ]
 
 CORE = [
-    (
-        "core",
-        one_after_the_other(rust("--lib", *each_test(CORE_QUICK), *SAYING), rust("--doc")),
-        rust_tests,
-    ),
-    ("core, crashes", crashes(*CRASH_QUICK), rust_tests),
-    ("core, faults", crashes(*FAULTS_QUICK), rust_tests),
+    Suite("core", rust("--lib", *each_test(CORE_QUICK))),
+    one_check("documentation: Rust's examples", rust_examples()),
+    Suite("core, crashes", crashes(*CRASH_QUICK)),
+    Suite("core, faults", crashes(*FAULTS_QUICK)),
 ]
 
 C = [
-    ("C ABI and command line", rust("--bins", *each_test(FFI_AND_CLI), *SAYING), rust_tests),
-    ("C and C++", bash("ci/test-c", "--quick"), counted_line),
-    ("recorded ABI", pytest("ci/abi"), pytest_line),
-    ("installing", bash("ci/test-install", "--quick"), counted_line),
-    ("sanitizers: C and C++", bash("ci/sanitize", "--quick"), counted_line),
+    Suite("C ABI and command line", rust("--bins", *each_test(FFI_AND_CLI))),
+    Suite("C and C++", bash("ci/test-c", "--quick")),
+    Suite("recorded ABI", pytest("ci/abi")),
+    Suite("installing", bash("ci/test-install", "--quick")),
+    Suite("sanitizers: C and C++", bash("ci/sanitize", "--quick")),
 ]
 
 PYTHON = [
-    ("Python", python_tests(f"not ({PYTHON_CI})"), pytest_line),
-    *other_pythons("", ["-m", *pytest(*files_of(OTHER_QUICK))], pytest_line),
-    ("Python: NumPy's tests of pickling", foreign("numpy_pickling.py"), counted_line),
-    ("Python: NumPy's tests of files", foreign("numpy_files.py"), counted_line),
-    ("Python: pandas' tests of pickling", foreign("pandas_pickling.py"), counted_line),
-    ("Python: xarray's tests of pickling", foreign("xarray_pickling.py"), counted_line),
-    (
-        "Python: CPython's tests of multiprocessing",
-        python(CPYTHON_MULTIPROCESSING),
-        counted_line,
-    ),
-    ("Python: CPython's tests of futures", python(CPYTHON_FUTURES), counted_line),
-    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_QUICK), counted_line),
-    (
+    Suite("Python", python_tests(f"not ({PYTHON_CI})")),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_QUICK))]),
+    Suite("Python: NumPy's tests of pickling", foreign("numpy_pickling.py")),
+    Suite("Python: NumPy's tests of files", foreign("numpy_files.py")),
+    Suite("Python: pandas' tests of pickling", foreign("pandas_pickling.py")),
+    Suite("Python: xarray's tests of pickling", foreign("xarray_pickling.py")),
+    Suite("Python: CPython's tests of multiprocessing", python(CPYTHON_MULTIPROCESSING)),
+    Suite("Python: CPython's tests of futures", python(CPYTHON_FUTURES)),
+    Suite("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_QUICK)),
+    Suite(
         "Python: little shared memory",
         foreign("small_memory.py", "64m", "xarray_pickling.py"),
-        counted_line,
     ),
-    ("Python stubs", stubtest(), doctest_like(r"no issues found in (\d+) module")),
+    one_check("Python stubs", stubtest()),
 ]
 
 EVERYTHING = [
-    ("Ruby", [*RAKE_TEST, "ARGS=--verbose"], minitest_line),
-    ("valgrind: C and Ruby", bash("ci/valgrind", "--quick"), counted_line),
-    ("soak: workers killed", bash("ci/soak", "300"), counted_line),
-    ("packages: licences and sources", python("ci/published/packages.py"), counted_line),
-    (
-        "golden files",
-        python("ci/checks/golden/make.py", "--check"),
-        doctest_like(r"^(\d+) golden files"),
-    ),
-    ("conformance", bash("ci/checks/scenarios/run"), counted_line),
-    ("README examples", python("ci/published/readme_examples.py"), counted_line),
-    ("benchmarks: what is published", python("ci/measurements/check.py"), counted_line),
-    ("example: pipeline", bash("examples/pipeline/run", "--quick"), one_check),
-    ("example: channels", bash("examples/channels/run", "--quick"), one_check),
-    (
+    Suite("Ruby", [*RAKE_TEST, "ARGS=--verbose"]),
+    Suite("valgrind: C and Ruby", bash("ci/valgrind", "--quick")),
+    Suite("soak: workers killed", bash("ci/soak", "300")),
+    Suite("packages: licences and sources", python("ci/published/packages.py")),
+    one_check("golden files", python("ci/checks/golden/make.py", "--check")),
+    Suite("conformance", bash("ci/checks/scenarios/run")),
+    Suite("README examples", python("ci/published/readme_examples.py")),
+    Suite("benchmarks: what is published", python("ci/measurements/check.py")),
+    one_check("example: pipeline", bash("examples/pipeline/run", "--quick")),
+    one_check("example: channels", bash("examples/channels/run", "--quick")),
+    one_check(
         "examples: Python",
         python("examples/python/compare.py", "--small", "--rounds", "1"),
-        counted_line,
     ),
     *only_with_numo(
-        "examples: Ruby",
-        ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"],
-        counted_line,
+        one_check(
+            "examples: Ruby",
+            ["ruby", "examples/ruby/compare.rb", "--small", "--rounds", "1"],
+        )
     ),
 ]
 
 QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
 CI = [
-    ("core", rust(*each_test(CORE_CI), *SAYING), rust_tests),
-    (
+    Suite("core", rust(*each_test(CORE_CI))),
+    Suite(
         "core, portable backend",
-        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_CI), *SAYING),
-        rust_tests,
+        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_CI)),
     ),
-    ("core, musl", musl(*UNOPTIMISED, *each_test(MUSL_CI), *SAYING), rust_tests),
+    Suite("core, musl", nextest(*OF_MUSL, *UNOPTIMISED, *each_test(MUSL_CI))),
     *[
-        (
-            f"core and the C ABI compile for {target}",
-            compiles_for(target),
-            one_check,
-        )
+        one_check(f"core and the C ABI compile for {target}", compiles_for(target))
         for target in TARGETS
     ],
-    ("C and C++", bash("ci/test-c", "--ci"), counted_line),
-    ("Miri", bash("ci/miri", "--ci"), counted_line),
-    ("loom", bash("ci/loom", "--ci"), counted_line),
-    ("fuzzing", bash("ci/fuzz", "--ci"), counted_line),
-    ("Python", python_tests(f"({PYTHON_CI}) and not ({PYTHON_RELEASE})"), pytest_line),
-    *other_pythons("", ["-m", *pytest(*files_of(OTHER_CI))], pytest_line),
+    Suite("C and C++", bash("ci/test-c", "--ci")),
+    Suite("Miri", bash("ci/miri", "--ci")),
+    Suite("loom", bash("ci/loom", "--ci")),
+    Suite("fuzzing", bash("ci/fuzz", "--ci")),
+    Suite("Python", python_tests(f"({PYTHON_CI}) and not ({PYTHON_RELEASE})")),
+    *other_pythons("", ["-m", *pytest(*files_of(OTHER_CI))]),
     *other_pythons(
         ": CPython's tests of multiprocessing",
         [CPYTHON_MULTIPROCESSING],
-        counted_line,
         "test._test_multiprocessing",
     ),
     *other_pythons(
         ": CPython's tests of futures",
         [CPYTHON_FUTURES],
-        counted_line,
         "test.test_concurrent_futures",
     ),
-    ("Python: joblib's own tests", foreign("joblib_suite.py"), counted_line),
-    ("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI), counted_line),
-    ("the crate as published", python("ci/published/crate.py"), counted_line),
-    (
+    Suite("Python: joblib's own tests", foreign("joblib_suite.py")),
+    Suite("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI)),
+    Suite("the crate as published", python("ci/published/crate.py")),
+    Suite(
         "README's commands to install",
         python("ci/published/readme_commands.py", "Rust"),
-        counted_line,
     ),
 ]
 
 RELEASE = [
-    ("a new dtype", pytest("ci/new_dtype"), pytest_line),
-    ("core, crashes", release_form(crashes(*CRASH_RELEASE)), rust_tests),
-    ("core, faults", bash("ci/inject", "--release"), counted_line),
-    (
-        "core, portable backend",
-        one_after_the_other(
-            portable("--lib", *each_test(PORTABLE_RELEASE), *SAYING), portable("--doc")
-        ),
-        rust_tests,
+    Suite("a new dtype", pytest("ci/new_dtype")),
+    Suite("core, crashes", release_form(crashes(*CRASH_RELEASE))),
+    Suite("core, faults", bash("ci/inject", "--release")),
+    Suite("core, portable backend", portable("--lib", *each_test(PORTABLE_RELEASE))),
+    one_check(
+        "documentation: Rust's examples",
+        one_after_the_other(portable_examples(), cargo("test", *OF_MUSL, "--doc")),
     ),
-    *[
-        (f"Debian {system}", bash("ci/systems", system), counted_line)
-        for system in ("12", "13", "sid")
-    ],
-    (
-        "core, musl",
-        one_after_the_other(in_root("musl", MUSL, "--tests", *SAYING), musl("--doc")),
-        rust_tests,
-    ),
-    (
+    *[one_check(f"Debian {system}", bash("ci/systems", system)) for system in ("12", "13", "sid")],
+    Suite("core, musl", in_root("musl", MUSL, "--tests")),
+    Suite(
         "core, arm64",
-        in_root("arm64", ARM64, "--lib", *each_test(ARM64_RELEASE), *SAYING, *ARM64_LACKS),
-        rust_tests,
+        in_root("arm64", ARM64, "--lib", *each_test(ARM64_RELEASE), "--", *ARM64_LACKS),
     ),
-    ("Python, arm64", bash("ci/packaging/wheel-on-arm64", *files_of(ARM64_PYTHON)), pytest_line),
-    ("targets that core refuses", python("ci/published/targets.py"), counted_line),
-    ("C and C++", bash("ci/test-c", "--release"), counted_line),
-    ("installing", bash("ci/test-install", "--release"), counted_line),
-    ("sanitizers: C and C++", bash("ci/sanitize", "--release"), counted_line),
-    ("sanitizers: threads in core", bash("ci/thread-sanitizer"), counted_line),
-    ("Miri", bash("ci/miri", "--release"), counted_line),
-    ("loom", bash("ci/loom", "--release"), counted_line),
-    ("Python", python_tests(PYTHON_RELEASE), pytest_line),
-    ("Python: little shared memory", foreign("small_memory.py"), counted_line),
-    *only_with_numo("Ruby", release_form([*RAKE_TEST, INTERRUPTS]), minitest_line),
-    ("valgrind: C and Ruby", bash("ci/valgrind", "--release"), counted_line),
-    ("soak: workers killed", bash("ci/soak"), counted_line),
-    ("the crate as published", python("ci/published/crate.py", "--oldest"), counted_line),
-    (
+    Suite("Python, arm64", bash("ci/packaging/wheel-on-arm64", JUNIT_XML, *files_of(ARM64_PYTHON))),
+    Suite("targets that core refuses", python("ci/published/targets.py")),
+    Suite("C and C++", bash("ci/test-c", "--release")),
+    Suite("installing", bash("ci/test-install", "--release")),
+    Suite("sanitizers: C and C++", bash("ci/sanitize", "--release")),
+    Suite("sanitizers: threads in core", bash("ci/thread-sanitizer")),
+    Suite("Miri", bash("ci/miri", "--release")),
+    Suite("loom", bash("ci/loom", "--release")),
+    Suite("Python", python_tests(PYTHON_RELEASE)),
+    Suite("Python: little shared memory", foreign("small_memory.py")),
+    *only_with_numo(Suite("Ruby", release_form([*RAKE_TEST, INTERRUPTS]))),
+    Suite("valgrind: C and Ruby", bash("ci/valgrind", "--release")),
+    Suite("soak: workers killed", bash("ci/soak")),
+    Suite("the crate as published", python("ci/published/crate.py", "--oldest")),
+    Suite(
         "README's commands to install",
         python("ci/published/readme_commands.py", *OTHER_LANGUAGES),
-        counted_line,
     ),
 ]
 
-FORMS = {"quick": QUICK, "ci": CI, "release": RELEASE}
+FORMS = {
+    form: [dataclasses.replace(suite, form=form) for suite in suites]
+    for form, suites in (("quick", QUICK), ("ci", CI), ("release", RELEASE))
+}

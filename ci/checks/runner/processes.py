@@ -1,8 +1,26 @@
-"""The descendants of a process: what they wait for, and how much processor time they have used."""
+"""The descendants of a process: what they wait for, how much processor time they have used, and
+their ends.
+"""
 
+import contextlib
+import ctypes
+import os
 import pathlib
 
 PROC = pathlib.Path("/proc")
+PR_SET_CHILD_SUBREAPER = 36
+
+
+def adopt_orphans():
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "PR_SET_CHILD_SUBREAPER")
+
+
+def ended_children():
+    """Yields (pid, status) of each child that has ended, and reaps it."""
+    with contextlib.suppress(ChildProcessError):
+        while (ended := os.waitpid(-1, os.WNOHANG)) != (0, 0):
+            yield ended
 
 
 def under(pid):

@@ -1,9 +1,9 @@
 """Runs one suite: starts it afresh, watches it, counts its tests, and prints its line.
 
-A suite fails if its command fails, if a test in it fails, or if it ran no test. No suite has a time
-limit, since a slow machine is no failure. If a suite prints nothing for long, the watch shows what
-its processes do. If none of them has run or used the processor for long, the suite is stuck: it is
-shown, killed, and has failed.
+The programs of a suite leave JUnit files in its folder. A suite fails if its command fails, if a
+test in it fails, or if it ran no test. No suite has a time limit, since a slow machine is no
+failure. If a suite prints nothing for long, the watch shows what its processes do. If none of them
+has run or used the processor for long, the suite is stuck: it is shown, killed, and has failed.
 """
 
 import contextlib
@@ -11,19 +11,22 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import dataclass
 
-import launch
+import junit
 import processes
-from counting import Count
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
 LOGS = ROOT / "target/ci/logs"
+JUNIT = ROOT / "target/ci/junit"
+LAST_LINES = 60
 LOOK_SECONDS = 20
 SILENT_LOOKS = 30
 STUCK_LOOKS = 45
@@ -74,34 +77,79 @@ def expect_children():
     LOGS.mkdir(parents=True, exist_ok=True)
 
 
-def run(name, command, count, begin_before=float("inf")):
-    """Runs a suite to its end, or skips it if that time has passed.
+@dataclass
+class Suite:
+    """A suite of tests: its name, its command, and which form of ci/test it belongs to.
 
-    Returns its count, and (seconds, processor seconds).
+    In the command `{junit}` stands for the folder of the suite's JUnit files. A text in the place
+    of the command is the reason to skip the suite. If `is_one_check`, the command leaves no JUnit
+    files: it is the only test.
     """
+
+    name: str
+    command: list | str
+    is_one_check: bool = False
+    form: str = "quick"
+
+    @property
+    def label(self):
+        return self.name if self.form == "quick" else f"{self.name} --{self.form}"
+
+    @property
+    def slug(self):
+        return re.sub(r"\W+", "-", self.label)
+
+
+@dataclass
+class Result:
+    suite: Suite
+    count: junit.Count
+    seconds: float = 0
+    used: float = 0
+    """Seconds of processor time."""
+    log: pathlib.Path | None = None
+
+    def failure(self):
+        """Yields the lines that say what failed: the tests, and the end of the output."""
+        if self.count.failed:
+            text = self.log.read_text(errors="replace")
+            yield f"\n{self.suite.label}: {len(self.count.failed)} failed"
+            yield from text.splitlines()[-LAST_LINES:]
+            yield from (f"FAILED {test}" for test in self.count.failed)
+            yield f"The whole output is in {os.path.relpath(self.log, ROOT)}.\n"
+
+
+def run(suite, begin_before=float("inf")):
+    """Runs a suite to its end, or skips it if it has no command or that time has passed."""
+    if isinstance(suite.command, str):
+        return Result(suite, junit.Count(reasons=[suite.command]))
     if time.time() > begin_before:
-        return Count(skipped=1, reasons=["no time was left to begin it"]), (0, 0)
-    log_path = LOGS / (re.sub(r"\W+", "-", name) + ".log")
+        return Result(suite, junit.Count(reasons=["no time was left to begin it"]))
+    log_path, folder = LOGS / f"{suite.slug}.log", JUNIT / suite.slug
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     began = time.monotonic()
     with open(log_path, "w") as log:
-        code, used = ended(*start(command, log), name, log_path)
-    text = log_path.read_text(errors="replace")
-    counted = count(re.sub(rf"^{launch.LEFT}.*\n", "", text, flags=re.M), code == 0)
-    if counted.failed == 0 and code != 0:
-        counted.failed = 1  # it ended before it could count
-    if counted.passed + counted.failed + len(counted.flaky) == 0:
-        counted.failed, text = 1, text + "\nThis suite ran no test.\n"
-    seconds = time.monotonic() - began, used
+        code, used = ended(*start(suite.command, log, folder), suite.label, log_path)
+    count = junit.count(folder)
+    if suite.is_one_check and code == 0:
+        count.passed += 1
+    if code != 0 and not count.failed:
+        count.failed.append(f"the command ended with {code}")
+    if count.status and not count.failed:
+        count.failed.append("this suite ran no test")
+    result = Result(suite, count, time.monotonic() - began, used, log_path)
     with one_speaks:
-        say(name, counted, seconds, text, log_path)
-    return counted, seconds
+        say(result)
+    return result
 
 
-def start(command, log):
+def start(command, log, folder):
     """Returns the process, and the fd that must stay open while it runs."""
     other_end, lifeline = os.pipe()
-    launched = [sys.executable, HERE / "launch.py", str(other_end), *map(str, command)]
-    environment = os.environ | {"CARGO_TERM_COLOR": "never"}
+    words = [str(word).replace("{junit}", str(folder)) for word in command]
+    launched = [sys.executable, HERE / "launch.py", str(other_end), *words]
+    environment = os.environ | {"CARGO_TERM_COLOR": "never", junit.VARIABLE: str(folder)}
     running = subprocess.Popen(
         launched,
         cwd=ROOT,
@@ -135,10 +183,9 @@ def ended(running, lifeline, name, log_path):
     return running.returncode, usage.ru_utime + usage.ru_stime
 
 
-def say(name, counted, seconds, text, log_path):
-    counts = f"{counted.passed:6} passed {counted.failed:4} failed {counted.skipped:4} skipped"
-    counts += f" {len(counted.flaky):4} flaky" if counted.flaky else ""
-    print(f"{name:44} {counts} {seconds[0]:6.0f} s {seconds[1]:6.0f} s of processors", flush=True)
-    if counted.failed:
-        print("\n".join(text.splitlines()[-60:]))
-        print(f"The whole output is in {os.path.relpath(log_path, ROOT)}.", flush=True)
+def say(result):
+    count = result.count
+    counts = f"{count.passed:6} passed {len(count.failed):4} failed {len(count.reasons):4} skipped"
+    counts += f" {len(count.flaky):4} flaky" if count.flaky else ""
+    times = f"{result.seconds:6.0f} s {result.used:6.0f} s of processors"
+    print(f"{result.suite.label:48} {counts} {times}", *result.failure(), sep="\n", flush=True)

@@ -16,8 +16,11 @@ import subprocess
 import sys
 import tempfile
 
-CHECKS = pathlib.Path(__file__).parent.parent
+CHECKS = pathlib.Path(__file__).resolve().parent.parent
 GOLDEN = CHECKS / "golden"
+sys.path.append(str(CHECKS / "runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+
 LAYOUTS = ("c", "f", "strided", "reversed", "transposed", "scalar", "empty")
 COUNTS = {"scalar": 1, "empty": 0}
 
@@ -51,19 +54,26 @@ class Driver:
 
 class Tally:
     def __init__(self):
-        self.passed = 0
+        self.outcomes = []
         self.failed = []
-        self.skips = {}
+
+    @property
+    def passed(self):
+        return sum(outcome == "passed" for _, outcome in self.outcomes)
 
     def check(self, what, answer, expected):
         if expected(answer) if callable(expected) else answer == expected:
-            self.passed += 1
+            self.outcomes.append((what, "passed"))
             return True
-        self.failed.append(f"{what}: {answer!r}")
+        self.fail(f"{what}: {answer!r}")
         return False
 
+    def fail(self, what):
+        self.failed.append(what)
+        self.outcomes.append((what, "failed"))
+
     def skip(self, reason):
-        self.skips[reason] = self.skips.get(reason, 0) + 1
+        self.outcomes.append((reason, f"skipped: {reason}"))
 
 
 def numbers(values):
@@ -182,7 +192,7 @@ def run_pairs(drivers, tally):
             if dtype not in has[maker]:
                 reason = NUMO_LACKS.get(dtype) if maker == "numo" else None
                 if reason is None:
-                    tally.failed.append(f"{maker} has no {dtype}, which no skip allows")
+                    tally.fail(f"{maker} has no {dtype}, which no skip allows")
                 else:
                     tally.skip(f"{dtype} made by Numo: {reason}")
                 continue
@@ -245,13 +255,10 @@ def main():
         left = [name for name in os.listdir(directory) if not name.startswith("shmarray-registry-")]
         tally.check("segments left in the directory", left, [])
     print_table(list(drivers), table)
-    for reason, count in sorted(tally.skips.items()):
-        print(f"skipped {count} times: {reason}")
     for line in tally.failed[:40]:
         print("FAILED", line)
-    skipped = sum(tally.skips.values())
-    print(f"conformance: {tally.passed} passed, {len(tally.failed)} failed, {skipped} skipped")
-    sys.exit(bool(tally.failed) or tally.passed < 1000)
+    status = junit.close("conformance", tally.outcomes)
+    sys.exit(status or tally.passed < 1000)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,6 @@ own), hangs (workers that do not stop when told), leaked segments, and leaked by
 import argparse
 import collections
 import contextlib
-import ctypes
 import os
 import pathlib
 import random
@@ -31,8 +30,12 @@ import sys
 import tempfile
 import time
 
-DRIVERS = pathlib.Path(__file__).parent.parent / "drivers"
-PR_SET_CHILD_SUBREAPER = 36
+CHECKS = pathlib.Path(__file__).resolve().parent.parent
+DRIVERS = CHECKS / "drivers"
+sys.path.append(str(CHECKS / "runner"))
+import junit  # noqa: E402 (of a folder that is no package)
+import processes  # noqa: E402
+
 # After so long it hangs: a worker looks many times a second whether it shall stop.
 PATIENCE_S = 120
 LANGUAGES = ("python", "ruby", "c++")
@@ -122,18 +125,13 @@ class Soak:
     def reap(self):
         """Reaps children and orphans. One that ended and was not told to has failed."""
         ended = []
-        while True:
-            try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
-            except ChildProcessError:
-                return ended
-            if pid == 0:
-                return ended
+        for pid, status in processes.ended_children():
             how = os.waitstatus_to_exitcode(status)
             if how not in (0, -signal.SIGKILL):
                 self.faults.append(f"{self.live.get(pid, 'a child')} {pid} ended with {how}")
             if self.live.pop(pid, None):
                 ended.append(pid)
+        return ended
 
     def kill(self, pid, tree):
         try:
@@ -260,7 +258,7 @@ def main():
     parser.add_argument("--pause", type=float, default=0.03, help="mean seconds between kills")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     soak = Soak(parser.parse_args())
-    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    processes.adopt_orphans()
     soak.run()
     files, left = soak.left()
     wrong = sum("wrong" in fault for fault in soak.faults)
@@ -276,10 +274,16 @@ def main():
     print(f"kills {soak.kills}, wrong bytes {wrong}, {leaked}, hangs {soak.hangs}")
     print("\n".join(soak.faults[:20]))
     worked = soak.kills >= soak.arguments.kills
-    checks = [worked, not soak.faults, files == 0, left == 0, soak.hangs == 0]
-    print(f"{sum(checks)} passed, {len(checks) - sum(checks)} failed")
+    checks = {
+        "so many kills": worked,
+        "no faults": not soak.faults,
+        "no segments leaked": files == 0,
+        "no bytes leaked": left == 0,
+        "no hangs": soak.hangs == 0,
+    }
     shutil.rmtree(soak.directory, ignore_errors=True)
-    sys.exit(not all(checks))
+    outcomes = ((name, "passed" if holds else "failed") for name, holds in checks.items())
+    sys.exit(junit.close("soak", outcomes))
 
 
 if __name__ == "__main__":
