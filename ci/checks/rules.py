@@ -178,7 +178,6 @@ HOMONYMS_EXCEPTED = {
     ("core/src/", "Header"): "of a segment; of an NPY file",
     ("core/src/", "Item"): "of a type string; of a reduction",
     ("core/src/", "Member"): "of a JSON object; of an archive, read; and written",
-    ("core/src/", "Place"): "of an array; of an error in a file",
     ("core/src/", "Source"): "of an event; of a file's bytes",
 }
 

@@ -1,7 +1,6 @@
 //! The array: typed n-dimensional memory that several processes see at once.
 
-mod slot_share;
-mod place;
+mod base;
 mod copies;
 mod options;
 mod create;
@@ -24,14 +23,14 @@ use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
+use base::Base;
+#[cfg(linux_backend)]
+pub(crate) use base::{SlotRef, Slots, UseId};
 pub use create::prepare_pool;
 #[cfg(linux_backend)]
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;
 pub use options::Options;
-use place::Place;
-#[cfg(linux_backend)]
-pub(crate) use slot_share::{Shares, SlotOwner, SlotShare};
 
 /// Typed n-dimensional memory that several processes see at once.
 ///
@@ -55,7 +54,7 @@ pub(crate) use slot_share::{Shares, SlotOwner, SlotShare};
 /// sent.
 #[derive(Clone)]
 pub struct Array {
-    place: Place,
+    base: Base,
     dtype: DType,
 }
 
@@ -341,54 +340,41 @@ impl Array {
             (0, self.segment().data_bytes())
         };
         let layout = Layout { shape: vec![bytes], strides: vec![1], offset: start };
-        Self { place: self.place.with_layout(layout), dtype: u8::dtype() }
+        Self { base: self.base.with_layout(layout), dtype: u8::dtype() }
     }
 
-    fn of(segment: Arc<Segment>, dtype: DType, layout: Layout) -> Self {
-        Self { place: Place::Segment(segment, Arc::new(layout)), dtype }
+    /// Returns an array over memory of a segment. In a slot of a channel it does not keep the slot.
+    pub(crate) fn of(segment: Arc<Segment>, dtype: DType, layout: Layout) -> Self {
+        Self { base: Base::Segment(segment, Arc::new(layout)), dtype }
     }
 
     /// Returns the array that is the message in a slot of a channel. `layout` is that of this
     /// message, if not all have one shape.
     #[cfg(linux_backend)]
     #[inline]
-    pub(crate) fn in_slot(share: SlotShare, layout: Option<Layout>) -> Self {
-        let dtype = share.segment().described().0.clone();
-        Self { place: Place::Slot(share, layout.map(Arc::new)), dtype }
-    }
-
-    /// Returns an array over memory of a segment. Others say how long it may be used.
-    #[cfg(linux_backend)]
-    pub(crate) fn over_segment(segment: Arc<Segment>, layout: Layout) -> Self {
-        let dtype = segment.described().0.clone();
-        Self::of(segment, dtype, layout)
-    }
-
-    /// Returns the share of the slot of a channel that the array lies in.
-    #[cfg(linux_backend)]
-    pub(crate) fn slot_share(&self) -> Option<&SlotShare> {
-        match &self.place {
-            Place::Slot(share, _) => Some(share),
-            Place::Segment(..) | Place::Unkept(..) => None,
-        }
+    pub(crate) fn in_slot(slot: SlotRef, layout: Option<Layout>) -> Self {
+        let base = Base::Slot(slot, layout.map(Arc::new));
+        let dtype = base.segment().described().0.clone();
+        Self { base, dtype }
     }
 
     pub(crate) fn segment(&self) -> &Arc<Segment> {
-        self.place.segment()
+        self.base.segment()
     }
 
     /// Whether the array lies in a slot of a channel. No handle leads to it.
     #[must_use]
     pub fn is_in_slot(&self) -> bool {
-        self.place.is_slot()
+        self.segment().is_channel()
     }
 
-    /// Returns the same array without a share of the slot of a channel that it lies in, for
-    /// bindings that say themselves how long it may be used. The memory stays mapped, and the slot
-    /// may have another message.
+    /// Returns the same array, which keeps its segment alone and not the slot of a channel that it
+    /// lies in, for bindings that say themselves how long it may be used. The memory stays mapped,
+    /// and the slot may have another message.
     #[must_use]
     pub fn without_slot(&self) -> Self {
-        Self { place: self.place.unkept(), dtype: self.dtype.clone() }
+        let segment = Arc::clone(self.segment());
+        Self::of(segment, self.dtype.clone(), self.layout().clone())
     }
 
     fn with_layout(&self, layout: Layout) -> Self {
@@ -400,7 +386,7 @@ impl Array {
         if self.is_in_slot() && layout.is_empty() {
             layout.offset = self.layout().offset; // at the end of a slot it would lie in the next
         }
-        Self { place: self.place.with_layout(layout), dtype: self.dtype.clone() }
+        Self { base: self.base.with_layout(layout), dtype: self.dtype.clone() }
     }
 
     #[cfg(linux_backend)]
@@ -429,7 +415,7 @@ impl Array {
     /// Returns the shape, the strides, and the offset in the segment's data.
     #[must_use]
     pub fn layout(&self) -> &Layout {
-        self.place.layout()
+        self.base.layout()
     }
 
     /// Whether no other array of this process shares its memory. If so, dropping it ends this

@@ -134,15 +134,18 @@ impl Segment {
         Some(unsafe { ChannelWords::new(self.mapped.mapping.header(), layout, data_offset) })
     }
 
+    /// Whether arrays in the segment lie in slots of a channel.
+    pub(crate) fn is_channel(&self) -> bool {
+        self.mapped.header.channel.is_some()
+    }
+
     /// Refuses the segment of a channel, whose slots no handle and no name leads to.
     pub(crate) fn refuse_channel(self: Arc<Self>) -> Result<Arc<Self>> {
-        match self.mapped.header.channel {
-            None => Ok(self),
-            Some(_) => {
-                let reason = format!("{} is a channel, not an array", self.text());
-                Err(Error::argument("handle or name", reason))
-            }
+        if self.is_channel() {
+            let reason = format!("{} is a channel, not an array", self.text());
+            return Err(Error::argument("handle or name", reason));
         }
+        Ok(self)
     }
 
     /// Returns the start and the size of the slot of a channel that an offset lies in.
@@ -384,9 +387,9 @@ impl Segment {
             let candidates = table.by_address.range((*start, 0)..=(*start, usize::MAX));
             Some((*start, candidates.filter_map(|(_, entry)| entry.upgrade()).collect::<Vec<_>>()))
         })?;
-        let common = candidates.into_iter().filter(|segment| {
-            is_shared_access(segment.access()) && segment.mapped.header.channel.is_none()
-        });
+        let common = candidates
+            .into_iter()
+            .filter(|segment| is_shared_access(segment.access()) && !segment.is_channel());
         let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }

@@ -11,16 +11,18 @@ use super::ends::{Ends, HELD, RECEIVES, SENDS};
 use super::event::{Event, Source};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
-use super::own_slot::OwnSlot;
 use super::recovery;
 use super::ring::Taken;
-use super::undelivered::Undelivered;
+use super::slot::OwnSlots;
 use super::wait::{SleepWord, Spins};
+use crate::array::{Array, SlotRef, Slots, UseId};
 use crate::header::control::ChannelWords;
 use crate::header::control::Ordering::{Acquire, Relaxed, Release};
 use crate::header::format::{ChannelMode, Payload};
+use crate::memory::segment::Segment;
 use crate::system::{self, FamilyLock, Mutex, Owner};
 use crate::value::error::{Error, Result};
+use crate::value::shape::Layout;
 
 /// The shortest time between two recoveries by one end. It is a tick of the coarse clock shorter
 /// than the time between two looks of a process that waits, so that each look recovers.
@@ -46,8 +48,7 @@ pub(super) struct End {
     has_old_message: AtomicBool,
     /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
-    pub(super) undelivered: Undelivered,
-    own_slots: Box<[OwnSlot]>,
+    pub(super) slots: OwnSlots,
     /// The messages that were missed, and that the next delivery tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
@@ -92,8 +93,7 @@ impl End {
             first_new: opened.ring.next_number(),
             has_old_message: AtomicBool::new(false),
             recovered_ns: AtomicU64::new(0),
-            undelivered: Undelivered::default(),
-            own_slots: (0..words.layout().slots).map(|_| OwnSlot::default()).collect(),
+            slots: OwnSlots::new(words.layout().slots),
             event: Mutex::new(None),
             has_event: AtomicBool::new(false),
             missed: AtomicU64::new(0),
@@ -274,10 +274,6 @@ impl End {
         self.wake_senders();
     }
 
-    pub(super) fn own_slot(&self, slot: u32) -> &OwnSlot {
-        &self.own_slots[slot as usize]
-    }
-
     /// Ends what this end does. Its entry stays until its last loan or delivery is dropped.
     pub(super) fn close(&self) {
         if self.is_ours() && !self.is_closed.swap(true, atomic::Ordering::AcqRel) {
@@ -333,7 +329,7 @@ impl Source for End {
                 self.ring.has_published(self.words.cursor(self.index).load(Acquire))
             }
         };
-        if is_there || !self.undelivered.is_empty() {
+        if is_there || self.slots.has_undelivered() {
             return Ok(true);
         }
         if may_sleep {
@@ -347,11 +343,74 @@ impl Source for End {
     }
 }
 
+/// A slot in use by an end.
+pub(super) struct InUse {
+    pub(super) end: Arc<End>,
+    id: UseId,
+}
+
+impl InUse {
+    /// Begins the use of a slot that an end has taken. Returns it, and its first array. `first` is
+    /// what `checked_layout` returned.
+    #[inline]
+    pub(super) fn begin(end: Arc<End>, taken: Taken, first: Option<Layout>) -> (Self, Array) {
+        let layout = first.map(|first| end.in_slot(taken.slot, first));
+        let id = end.slots.begin(taken);
+        let slot = SlotRef::first(Arc::clone(&end) as Arc<dyn Slots>, id);
+        (Self { end, id }, Array::in_slot(slot, layout))
+    }
+
+    /// Returns the number of the slot.
+    pub(super) fn slot(&self) -> u32 {
+        self.id.slot
+    }
+
+    /// Ends the use, also if there are arrays in the slot. Returns the slot, unless it was given
+    /// back before.
+    pub(super) fn end(&self) -> Option<Taken> {
+        let taken = self.end.slots.end(self.id);
+        taken.filter(|_| self.end.is_ours()) // otherwise the slot is the parent's
+    }
+
+    /// Gives the slot back, also if there are arrays in it.
+    pub(super) fn give_back(&self) {
+        self.end().into_iter().for_each(|taken| self.end.give_back(taken));
+    }
+}
+
+impl std::fmt::Debug for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+impl Slots for End {
+    fn segment(&self) -> &Arc<Segment> {
+        &self.segment
+    }
+
+    fn layout(&self, slot: u32) -> &Layout {
+        self.fixed_layout(slot)
+    }
+
+    fn add(&self, id: UseId) {
+        self.slots.add(id);
+    }
+
+    fn remove(&self, id: UseId) {
+        if let Some(taken) = self.slots.remove(id)
+            && self.is_ours()
+        {
+            self.give_back(taken);
+        }
+    }
+}
+
 impl Drop for End {
     fn drop(&mut self) {
         if self.is_ours() {
             self.close();
-            while let Some(taken) = self.undelivered.take_oldest() {
+            while let Some(taken) = self.slots.take_undelivered() {
                 self.give_back(taken);
             }
             // Release: what this end did comes before it.

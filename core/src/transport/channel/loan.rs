@@ -4,15 +4,18 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::end::End;
+use super::end::{End, InUse};
 use super::handle_text;
+use super::head::{self, Meta};
 use super::ring::Taken;
-use super::slot::{self, Meta};
-use super::slot_use;
 use super::wait::{self, Look};
-use crate::array::{Array, SlotShare};
+use crate::array::Array;
 use crate::header::format::{ChannelMode, Payload, WhenFull, now_ns};
+use crate::memory::operation::Operation;
+use crate::system;
+use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
+use crate::value::shape::Layout;
 
 /// The outcome of a request for a slot.
 #[derive(Debug)]
@@ -67,7 +70,7 @@ impl fmt::Display for Posted {
 #[derive(Debug)]
 pub struct Loan {
     array: Array,
-    slot: u32,
+    in_slot: InUse,
 }
 
 impl Loan {
@@ -81,7 +84,7 @@ impl Loan {
     /// Returns the number of the slot, below that of the channel's slots.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        self.slot
+        self.in_slot.slot()
     }
 
     /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
@@ -91,53 +94,32 @@ impl Loan {
     /// [`Error::InvalidArgument`] when the metadata is too long. The slot is given back then.
     pub fn publish(self, meta: &[u8]) -> Result<u64> {
         let bytes = self.array.layout().len() * self.array.dtype().itemsize();
-        let (share, end) = self.parts().ok_or_else(over)?;
-        publish(share, end, Meta::new(meta)?, self.array.shape(), bytes)
+        let meta = Meta::new(meta)?;
+        self.publish_payload(&meta, self.array.shape(), bytes)
     }
 
-    fn parts(&self) -> Option<(&SlotShare, &End)> {
-        let share = self.array.slot_share()?;
-        Some((share, share.owner()?))
+    /// Publishes a payload of so many bytes.
+    fn publish_payload(&self, meta: &Meta, shape: &[u64], payload_bytes: u64) -> Result<u64> {
+        let taken = self.in_slot.end().ok_or_else(|| {
+            Error::argument("loan", "it is the parent's of this process, or given back")
+        })?;
+        let end = &self.in_slot.end;
+        let shape = match end.words.layout().payload {
+            Payload::Varying => shape,
+            Payload::Fixed | Payload::Handle => &[],
+        };
+        head::write((&end.words, taken.slot), now_ns(), meta, shape, payload_bytes);
+        let number = end.ring.publish(taken);
+        end.count_message();
+        end.wake_receivers();
+        Ok(end.sequence(number))
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn cancel(self) {
-        let taken =
-            self.parts().and_then(|(share, end)| slot_use::end_use(share, end).zip(Some(end)));
-        taken.into_iter().for_each(|(taken, end)| end.give_back(taken));
+        self.in_slot.give_back();
     }
-}
-
-fn over() -> Error {
-    Error::argument("loan", "it is the parent's of this process, or given back")
-}
-
-/// Publishes a slot whose payload was written.
-pub(super) fn publish(
-    share: &SlotShare,
-    end: &End,
-    meta: Meta,
-    shape: &[u64],
-    payload_bytes: u64,
-) -> Result<u64> {
-    let taken = slot_use::end_use(share, end).ok_or_else(over)?;
-    let shape = match end.words.layout().payload {
-        Payload::Varying => shape,
-        Payload::Fixed | Payload::Handle => &[],
-    };
-    slot::write((&end.words, taken.slot), now_ns(), &meta, shape, payload_bytes);
-    let number = end.ring.publish(taken);
-    end.count_message();
-    end.wake_receivers();
-    Ok(end.sequence(number))
-}
-
-/// The outcome of a request for a slot, before it is an array.
-pub(super) enum Slot {
-    Taken(Taken),
-    TimedOut,
-    Full,
 }
 
 /// Lends a slot with an array of a shape; without one, of the channel's.
@@ -150,47 +132,64 @@ pub(super) fn loan(
         return Err(Error::argument("channel", "its messages are handles: send a shared array"));
     }
     let layout = end.checked_layout(shape)?;
-    Ok(match slot(&end, timeout)? {
-        Slot::Taken(taken) => {
-            let array = slot_use::array(end, taken, layout);
-            let slot = taken.slot;
-            Loaned::Loan(Loan { array, slot })
+    lend(end, layout, timeout)
+}
+
+/// Sends the handle of an array, with a ticket that holds it.
+pub(super) fn send_handle(
+    end: Arc<End>,
+    array: &Array,
+    meta: Meta,
+    timeout: Option<Duration>,
+) -> Result<Posted> {
+    let operation = Operation::enter()?;
+    let loan = match lend(end, None, timeout)? {
+        Loaned::Loan(loan) => loan,
+        Loaned::TimedOut => return Ok(Posted::TimedOut),
+        Loaned::Full => return Ok(Posted::Full),
+    };
+    let end = &loan.in_slot.end;
+    loop {
+        let ticket = system::ticket_of(end.segment.directory(), end.words.layout().family)?;
+        let descriptor = Descriptor { ticket: Some(ticket.id), ..array.descriptor() };
+        let text = descriptor.to_handle();
+        // The text comes first: whoever recovers the slot gives back the ticket that it finds.
+        handle_text::write(end, loan.slot(), text.as_bytes())?;
+        if array.hold_for_message(operation, ticket)? {
+            let published = loan.publish_payload(&meta, &[], text.len() as u64);
+            return published.map(Posted::Posted);
         }
-        Slot::TimedOut => Loaned::TimedOut,
-        Slot::Full => Loaned::Full,
-    })
+    }
 }
 
 /// Takes a slot, and waits for one if the channel is made so.
-pub(super) fn slot(end: &End, timeout: Option<Duration>) -> Result<Slot> {
+fn lend(end: Arc<End>, layout: Option<Layout>, timeout: Option<Duration>) -> Result<Loaned> {
     end.become_sender();
     let must_not_wait = end.words.layout().when_full == WhenFull::Error;
     let found = if must_not_wait {
-        let first = take(end);
+        let first = take(&end);
         first.or_else(|| {
             end.recover();
-            take(end)
+            take(&end)
         })
     } else {
         wait::wait(end.words.freed(), &end.slot_spins, timeout, |may_sleep| {
             end.check_open()?;
-            let found = take(end).or_else(|| {
+            let found = take(&end).or_else(|| {
                 let has_recovered = may_sleep && end.recover_if_due();
-                if has_recovered { take(end) } else { None }
+                if has_recovered { take(&end) } else { None }
             });
             Ok(found.map_or(Look::Nothing, Look::Found))
         })?
     };
-    Ok(match found {
-        Some(taken) => {
-            if end.words.layout().payload == Payload::Handle {
-                handle_text::discard(end, taken.slot); // what the last message there held
-            }
-            Slot::Taken(taken)
-        }
-        None if must_not_wait => Slot::Full,
-        None => Slot::TimedOut,
-    })
+    let Some(taken) = found else {
+        return Ok(if must_not_wait { Loaned::Full } else { Loaned::TimedOut });
+    };
+    if end.words.layout().payload == Payload::Handle {
+        handle_text::discard(&end, taken.slot); // what the last message there held
+    }
+    let (in_slot, array) = InUse::begin(end, taken, layout);
+    Ok(Loaned::Loan(Loan { array, in_slot }))
 }
 
 /// Takes a slot if there is one, or if a message may be dropped for it.

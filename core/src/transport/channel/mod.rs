@@ -7,18 +7,15 @@
 mod handle_or_name;
 mod ends;
 mod ring;
-mod slot;
+mod head;
 mod wait;
 mod opened;
 mod handle_text;
 mod recovery;
 mod event;
-mod undelivered;
-mod own_slot;
+mod slot;
 mod end;
-mod slot_use;
 mod loan;
-mod by_handle;
 mod received;
 mod reader;
 mod follower;
@@ -43,11 +40,11 @@ use crate::value::shape::Layout;
 use end::End;
 use event::Source;
 use follower::Follower;
+use head::Meta;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
 pub use options::ChannelOptions;
 pub use received::{Delivered, Delivery};
-use slot::Meta;
 pub use stats::{ChannelStats, EndStats};
 
 /// The most bytes of metadata beside a message.
@@ -195,7 +192,7 @@ impl Channel {
         if end.words.layout().payload == Payload::Handle {
             // SAFETY: the caller promises that the elements can be read.
             let shared = unsafe { Array::share(source, dtype.clone(), layout, &Options::new())? };
-            return by_handle::send(&end, &shared, Meta::new(meta)?, timeout);
+            return loan::send_handle(end, &shared, Meta::new(meta)?, timeout);
         }
         let (expected, _) = end.segment.described();
         if dtype != expected {
@@ -228,7 +225,7 @@ impl Channel {
     ) -> Result<Posted> {
         let end = self.end()?;
         if end.words.layout().payload == Payload::Handle && !array.is_in_slot() {
-            return by_handle::send(&end, array, Meta::new(meta)?, timeout);
+            return loan::send_handle(end, array, Meta::new(meta)?, timeout);
         }
         let source = array.segment_data().0;
         let layout = array.layout();

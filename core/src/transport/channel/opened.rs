@@ -32,8 +32,8 @@ impl Opened {
         let words = segment.channel_words()?;
         let (_, described) = segment.described();
         let slots = match words.layout().payload {
-            Payload::Fixed => 0..words.layout().slots,
-            Payload::Varying | Payload::Handle => 0..0,
+            Payload::Fixed | Payload::Handle => 0..words.layout().slots,
+            Payload::Varying => 0..0,
         };
         let offset = |slot: u32| u64::from(slot) * words.layout().slot_bytes;
         let layouts =
@@ -68,7 +68,8 @@ impl Opened {
     pub(super) fn bytes(&self, slot: u32, count: u64) -> Result<Array> {
         let (dtype, _) = self.segment.described();
         let first = Layout::contiguous(&[count], dtype.itemsize(), Order::C)?;
-        Ok(Array::over_segment(Arc::clone(&self.segment), self.in_slot(slot, first)))
+        let segment = Arc::clone(&self.segment);
+        Ok(Array::of(segment, dtype.clone(), self.in_slot(slot, first)))
     }
 
     /// Returns the layout, in the first slot, of a message with this shape; without a shape, of one

@@ -4,14 +4,13 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::end::End;
+use super::end::{End, InUse};
 use super::event::Source;
 use super::handle_text;
+use super::head::{Meta, SlotHead};
 use super::ring::{Found, Taken};
-use super::slot::{Meta, SlotHead};
-use super::slot_use;
 use super::wait::{self, Look};
-use crate::array::{Array, SlotShare};
+use crate::array::Array;
 use crate::header::control::Ordering::{Acquire, Relaxed};
 use crate::header::format::{ChannelMode, Payload, now_ns};
 use crate::value::error::Result;
@@ -51,6 +50,8 @@ impl fmt::Display for Delivered {
 #[derive(Debug)]
 pub struct Delivery {
     array: Array,
+    /// The slot in which the array lies. `None` if the message was a handle, or is a copy.
+    in_slot: Option<InUse>,
     time_ns: u64,
     meta: Meta,
     sequence: u64,
@@ -60,7 +61,8 @@ pub struct Delivery {
 impl Delivery {
     /// A copy of a message that this process may not hold.
     pub(super) fn copied(array: Array, head: &SlotHead, sequence: u64, missed: u64) -> Self {
-        Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed }
+        let in_slot = None;
+        Self { array, in_slot, time_ns: head.time_ns, meta: head.meta, sequence, missed }
     }
 
     /// Returns the array. Its clones and views keep the slot, too.
@@ -99,23 +101,18 @@ impl Delivery {
     /// `None` if it lies elsewhere: the message was a handle, or is a copy.
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
-        self.array.slot_share().map(SlotShare::slot)
+        self.in_slot.as_ref().map(InUse::slot)
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn release(self) {
-        if let Some(share) = self.array.slot_share()
-            && let Some(end) = share.owner::<End>()
-            && let Some(taken) = slot_use::end_use(share, end)
-        {
-            end.give_back(taken);
-        }
+        self.in_slot.iter().for_each(InUse::give_back);
     }
 }
 
-/// The array of a message that is a handle. Its slot was given back.
-struct Elsewhere {
+/// A message that is the handle of an array. Its slot was given back.
+struct ByHandle {
     array: Array,
     head: SlotHead,
 }
@@ -124,10 +121,10 @@ struct Elsewhere {
 pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
     let mut missed = 0;
-    let mut elsewhere = None;
+    let mut by_handle = None;
     let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
         end.check_open()?;
-        let mut take = || take(&end, &mut missed, &mut elsewhere);
+        let mut take = || take(&end, &mut missed, &mut by_handle);
         if let Some(taken) = take()? {
             return Ok(Look::Found(Some(taken)));
         }
@@ -143,7 +140,7 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
     match waited.inspect_err(|_| end.keep_missed(missed))? {
         Some(Some(taken)) => {
             end.clear_event();
-            delivery(end, taken, elsewhere, missed).map(Delivered::Message)
+            delivery(end, taken, by_handle, missed).map(Delivered::Message)
         }
         Some(None) => {
             end.keep_missed(missed);
@@ -161,10 +158,10 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
 fn take(
     end: &Arc<End>,
     missed: &mut u64,
-    elsewhere: &mut Option<Elsewhere>,
+    by_handle: &mut Option<ByHandle>,
 ) -> Result<Option<Taken>> {
     loop {
-        let undelivered = end.undelivered.take_oldest();
+        let undelivered = end.slots.take_undelivered();
         let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
             ChannelMode::Broadcast => next(end, missed),
@@ -182,10 +179,10 @@ fn take(
         }
         let head = SlotHead::read(&end.words, taken.slot);
         let attached = handle_text::attach(end, taken.slot);
-        let array = attached.inspect_err(|_| end.undelivered.push(taken))?;
+        let array = attached.inspect_err(|_| end.slots.push_undelivered(taken))?;
         end.give_back(taken);
         if let Some(array) = array {
-            *elsewhere = Some(Elsewhere { array, head });
+            *by_handle = Some(ByHandle { array, head });
             return Ok(Some(taken));
         }
         *missed += 1; // the array is gone: somebody else removed its memory
@@ -196,11 +193,11 @@ fn take(
 fn delivery(
     end: Arc<End>,
     taken: Taken,
-    elsewhere: Option<Elsewhere>,
+    by_handle: Option<ByHandle>,
     missed: u64,
 ) -> Result<Delivery> {
-    let (array, head) = match elsewhere {
-        Some(Elsewhere { array, head }) => (Some(array), head),
+    let (array, head) = match by_handle {
+        Some(ByHandle { array, head }) => (Some(array), head),
         None => (None, SlotHead::read(&end.words, taken.slot)),
     };
     let first = match end.words.layout().payload {
@@ -208,7 +205,7 @@ fn delivery(
         Payload::Fixed | Payload::Handle => Ok(None),
     };
     let first = first.inspect_err(|_| {
-        end.undelivered.push(taken);
+        end.slots.push_undelivered(taken);
         end.keep_missed(missed);
     })?;
     end.note_message(taken.number);
@@ -219,8 +216,14 @@ fn delivery(
     }
     let sequence = end.sequence(taken.number);
     let missed = missed.saturating_add(end.take_kept_missed());
-    let array = array.unwrap_or_else(|| slot_use::array(end, taken, first));
-    Ok(Delivery { array, time_ns: head.time_ns, meta: head.meta, sequence, missed })
+    let (array, in_slot) = match array {
+        Some(array) => (array, None),
+        None => {
+            let (in_slot, array) = InUse::begin(end, taken, first);
+            (array, Some(in_slot))
+        }
+    };
+    Ok(Delivery { array, in_slot, time_ns: head.time_ns, meta: head.meta, sequence, missed })
 }
 
 /// Receives the next message of a broadcast.

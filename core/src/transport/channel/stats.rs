@@ -2,9 +2,9 @@
 
 use super::ends::{CLOSED, HELD, RECEIVES, SENDS};
 use super::handle_or_name::HandleOrName;
+use super::head::SlotHead;
 use super::reader::Reader;
 use super::ring::look::{self, SlotUse};
-use super::slot::SlotHead;
 use crate::header::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
 use crate::memory::operation::Operation;
 use crate::system::{Directory, Liveness};
