@@ -6,8 +6,8 @@ use crate::header::format::Header;
 use crate::memory::mapping::Fill;
 use crate::memory::operation::{Awaited, Operation};
 use crate::memory::segment::{CreationOptions, Segment, reserve};
-use crate::memory::slab::{CellRequest, Reuse};
-use crate::memory::sweep::{self, Occasion};
+use crate::memory::slab::{CellRequest, MakeRoom};
+use crate::memory::sweep::Room;
 use crate::system::{self, Directory};
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
@@ -29,18 +29,19 @@ pub(super) unsafe fn segment(
     let operation = Operation::enter_to_create()?;
     let directory = Directory::current();
     system::is_usable(&directory)?;
-    let must_check = sweep::check_before_reuse(&directory);
+    let room = Room::check(&directory);
     if !options.needs_own_segment()
-        && let Some(segment) = in_cell(&operation, &directory, dtype, layout, fill, must_check)?
+        && let Some(request) = CellRequest::new(&directory, dtype, layout, fill)?
+        && let Some(array) = request.make(&room)?
     {
-        return Ok(segment);
+        return Ok(Segment::in_cell(&operation, array));
     }
     let id = SegmentId::random()?;
     let page_bytes = directory.page_bytes();
     let header = Header::new(id, options.name.clone(), dtype.clone(), layout.clone(), page_bytes)?;
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as the
     // layout's, which is the header's.
-    unsafe { of_its_own(&operation, &directory, header, options, fill) }
+    unsafe { of_its_own(&operation, &directory, &room, header, options, fill) }
 }
 
 /// Returns a new segment with this header and without contents, held by this process.
@@ -50,9 +51,10 @@ pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Ar
     let operation = Operation::enter_to_create()?;
     let directory = Directory::current();
     system::is_usable(&directory)?;
+    let room = Room::unchecked(&directory);
     // SAFETY: `of_its_own` needs readable elements only for `Fill::Elements`, and this fill has no
     // elements.
-    unsafe { of_its_own(&operation, &directory, header, options, &Fill::Zeros) }
+    unsafe { of_its_own(&operation, &directory, &room, header, options, &Fill::Zeros) }
 }
 
 /// # Safety
@@ -61,39 +63,20 @@ pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Ar
 unsafe fn of_its_own(
     operation: &Awaited,
     directory: &Directory,
+    room: &Room<'_>,
     header: Header,
     options: &CreationOptions,
     fill: &Fill<'_>,
 ) -> Result<Arc<Segment>> {
-    before_growing(directory, header.segment_bytes());
+    room.before_growing(header.segment_bytes());
     let mut file = reserve(directory, &header, options);
     // A sweep makes room before shared memory is reported as full.
-    if matches!(file, Err(Error::NoSpace { .. })) && sweep::sweep_for_room(directory)? {
+    if matches!(file, Err(Error::NoSpace { .. })) && room.sweep()? {
         file = reserve(directory, &header, options);
     }
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as those
     // of the header's layout.
     unsafe { Segment::create(operation, file?, header, options, fill) }
-}
-
-/// Makes an array in a cell. `None` when it needs a segment of its own.
-fn in_cell(
-    operation: &Awaited,
-    directory: &Directory,
-    dtype: &DType,
-    layout: &Layout,
-    fill: &Fill<'_>,
-    must_check: bool,
-) -> Result<Option<Arc<Segment>>> {
-    let Some(request) = CellRequest::new(directory, dtype, layout, fill)? else { return Ok(None) };
-    match request.reuse(must_check)? {
-        Reuse::Made(array) => return Ok(Some(Segment::in_cell(operation, array))),
-        Reuse::Impossible => return Ok(None),
-        Reuse::NoneFree => {}
-    }
-    let Some(growth) = request.grow()? else { return Ok(None) };
-    before_growing(directory, request.cell_bytes());
-    Ok(request.make(growth)?.map(|array| Segment::in_cell(operation, array)))
 }
 
 /// Reserves memory in the pool for a later array of so many bytes and maps its pages, unless a cell
@@ -111,23 +94,8 @@ pub fn prepare_pool(bytes: u64) -> Result<bool> {
     let Some(request) = CellRequest::new(&directory, &byte, &layout, &Fill::Nothing)? else {
         return Ok(false);
     };
-    let made = match request.reuse(false)? {
-        Reuse::Made(array) => Some(array),
-        Reuse::Impossible => None,
-        Reuse::NoneFree => match request.grow()?.filter(CellRequest::is_for_pool) {
-            Some(growth) => {
-                before_growing(&directory, request.cell_bytes());
-                request.make(growth)?
-            }
-            None => None,
-        },
-    };
+    let made = request.make_in_pool(&Room::unchecked(&directory))?;
     let segment = made.map(|array| Segment::in_cell(&operation, array));
     segment.iter().for_each(|segment| segment.prepare_stores(bytes));
     Ok(segment.is_some()) // it is dropped, which frees the cell
-}
-
-fn before_growing(directory: &Directory, bytes: u64) {
-    sweep::before_file(directory, bytes);
-    sweep::check(directory, Occasion::Growing);
 }

@@ -20,7 +20,7 @@ use crate::header::lease::Closed;
 use crate::memory::mapping::{self, Mapped, read_header};
 use crate::memory::operation::Operation;
 use crate::memory::segment::{clear_dead_and_close, holds_all_of};
-use crate::memory::slab::{self, SweepMode};
+use crate::memory::slab::{self, MakeRoom, SweepMode};
 use crate::system::{self, Dead, Directory, Liveness, Lookup};
 use crate::value::error::{Error, ErrorKind, Result};
 use crate::value::name::SegmentId;
@@ -116,11 +116,6 @@ pub fn empty_pool() -> u64 {
 pub(crate) fn give_up_address_space() {
     mapping::empty_cache(); // first, and without an allocation: what follows may need some memory
     empty_pool();
-}
-
-/// Sweeps because memory is wanted. Returns whether any was given back.
-pub(crate) fn sweep_for_room(directory: &Directory) -> Result<bool> {
-    Ok(sweep_directory(directory, SweepMode::AlsoIdle)?.bytes > 0)
 }
 
 fn sweep_directory(directory: &Directory, mode: SweepMode) -> Result<Swept> {
@@ -236,8 +231,43 @@ fn sweep_mapped(
     }
 }
 
+/// Room for new arrays: what a create does about dead processes before it uses memory.
+pub(crate) struct Room<'a> {
+    directory: &'a Directory,
+    /// Whether it is time to look up that the file of a slab can still be found.
+    must_look_up: bool,
+}
+
+impl<'a> Room<'a> {
+    /// Checks whether a process has died, if it is time to.
+    pub(crate) fn check(directory: &'a Directory) -> Self {
+        Self { directory, must_look_up: check_before_reuse(directory) }
+    }
+
+    /// Leaves the check to a create that grows.
+    pub(crate) fn unchecked(directory: &'a Directory) -> Self {
+        Self { directory, must_look_up: false }
+    }
+
+    /// Sweeps because memory is wanted. Returns whether any was given back.
+    pub(crate) fn sweep(&self) -> Result<bool> {
+        Ok(sweep_directory(self.directory, SweepMode::AlsoIdle)?.bytes > 0)
+    }
+}
+
+impl MakeRoom for Room<'_> {
+    fn may_reuse(&self, slab: &SegmentId) -> bool {
+        !self.must_look_up || system::is_findable(self.directory, slab)
+    }
+
+    fn before_growing(&self, bytes: u64) {
+        before_file(self.directory, bytes);
+        check(self.directory, Occasion::Growing);
+    }
+}
+
 /// Counts a create that is about to make a file of so many bytes, and sweeps when it is time.
-pub(crate) fn before_file(directory: &Directory, bytes: u64) {
+fn before_file(directory: &Directory, bytes: u64) {
     system::refresh_user();
     let seen = SEEN_BY_SWEEP.load(Ordering::Relaxed);
     let creates = CREATES.fetch_add(1, Ordering::Relaxed);
@@ -291,7 +321,7 @@ pub(crate) fn check(directory: &Directory, when: Occasion) {
 
 /// Does the same before memory is used again. Returns whether it is time to look up that the file
 /// can still be found.
-pub(crate) fn check_before_reuse(directory: &Directory) -> bool {
+fn check_before_reuse(directory: &Directory) -> bool {
     let last = directory.last_check();
     let now_ns = system::monotonic_ns();
     let is_due = check_at(directory, Occasion::Reusing, now_ns)

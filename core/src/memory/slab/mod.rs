@@ -25,4 +25,4 @@ pub(crate) use owned::Slab;
 pub use pool_limit::limit_pool;
 pub(crate) use reclaim::SweepMode;
 pub(crate) use release::{forget, freed, leave_at_exit, release_idle, release_unused, sweep};
-pub(crate) use request::{CellArray, CellRequest, Reuse};
+pub(crate) use request::{CellArray, CellRequest, MakeRoom};

@@ -36,17 +36,14 @@ pub(crate) struct CellArray {
     pub(crate) data_bytes: u64,
 }
 
-/// The outcome of an attempt to use a free cell.
-pub(crate) enum Reuse {
-    Made(CellArray),
-    /// No cell of that size is free.
-    NoneFree,
-    /// The array cannot lie in a cell and needs a segment of its own.
-    Impossible,
-}
+/// How a slab gets the memory that it grows by: the sweep, which is above it.
+pub(crate) trait MakeRoom {
+    /// Whether a free cell of this slab may be used again.
+    fn may_reuse(&self, slab: &SegmentId) -> bool;
 
-/// A slab that may be made for a request.
-pub(crate) struct Growth(NewSlab);
+    /// Called before a file of so many bytes is made.
+    fn before_growing(&self, bytes: u64);
+}
 
 impl<'a> CellRequest<'a> {
     /// `None` when the array needs a segment of its own: it has too many dimensions or too long a
@@ -68,20 +65,30 @@ impl<'a> CellRequest<'a> {
         Ok(me.map(|me| Self { directory, me, cell_bytes, data_bytes, description, fill }))
     }
 
-    /// Makes the array in a free cell. With `must_check` it first looks up whether the slab can
-    /// still be found by its id.
-    pub(crate) fn reuse(&self, must_check: bool) -> Result<Reuse> {
-        let claimed = free_lists::claim(self.directory, self.cell_bytes, self.me);
-        let claimed = match claimed {
-            Some(claimed) if must_check => self.if_findable(claimed),
-            claimed => claimed,
-        };
-        let Some(claimed) = claimed else { return Ok(Reuse::NoneFree) };
-        Ok(self.finish(claimed)?.map_or(Reuse::Impossible, Reuse::Made))
+    /// Makes the array in a free cell, or else in a new slab. `None` when the array should have a
+    /// segment of its own, which is smaller and whose creation reports a full memory.
+    pub(crate) fn make(&self, room: &impl MakeRoom) -> Result<Option<CellArray>> {
+        match self.claim(room) {
+            Some(claimed) => self.finish(claimed),
+            None => {
+                let is_small = size_class::is_small(self.cell_bytes, self.directory.page_bytes());
+                self.grow(room, is_small)
+            }
+        }
     }
 
-    fn if_findable(&self, claimed: Claimed) -> Option<Claimed> {
-        if system::is_findable(self.directory, &claimed.mapped.header.id) {
+    /// Does the same, but makes no slab that the pool has no room for.
+    pub(crate) fn make_in_pool(&self, room: &impl MakeRoom) -> Result<Option<CellArray>> {
+        match self.claim(room) {
+            Some(claimed) => self.finish(claimed),
+            None => self.grow(room, false),
+        }
+    }
+
+    /// Claims a free cell.
+    fn claim(&self, room: &impl MakeRoom) -> Option<Claimed> {
+        let claimed = free_lists::claim(self.directory, self.cell_bytes, self.me)?;
+        if room.may_reuse(&claimed.mapped.header.id) {
             return Some(claimed);
         }
         undo(&claimed);
@@ -89,28 +96,15 @@ impl<'a> CellRequest<'a> {
         None
     }
 
-    /// Plans a new slab. `None` when the array should have a segment of its own, which is smaller
-    /// and whose creation reports a full memory.
-    pub(crate) fn grow(&self) -> Result<Option<Growth>> {
+    /// Makes the array in a new slab of the pool, or `may_be_outside` of it. `None` when there is no
+    /// room for a slab.
+    fn grow(&self, room: &impl MakeRoom, may_be_outside: bool) -> Result<Option<CellArray>> {
         let limit = pool_limit::limit(self.directory, self.cell_bytes)?;
         let new = free_lists::plan(self.directory, self.cell_bytes, limit);
-        let is_small = size_class::is_small(self.cell_bytes, self.directory.page_bytes());
-        Ok((new.is_pooled || is_small).then_some(Growth(new)))
-    }
-
-    /// Returns whether the pool has room for that slab.
-    pub(crate) fn is_for_pool(growth: &Growth) -> bool {
-        growth.0.is_pooled
-    }
-
-    /// Returns the size of the request's cell.
-    pub(crate) fn cell_bytes(&self) -> u64 {
-        self.cell_bytes
-    }
-
-    /// Makes the array in a new slab. `None` when there is no room for a slab.
-    pub(crate) fn make(&self, growth: Growth) -> Result<Option<CellArray>> {
-        let Growth(new) = growth;
+        if !new.is_pooled && !may_be_outside {
+            return Ok(None);
+        }
+        room.before_growing(self.cell_bytes);
         match self.make_as_large_as_possible(&new) {
             Ok((claimed, pool_lease)) => {
                 free_lists::insert(new, &claimed.mapped, pool_lease);
