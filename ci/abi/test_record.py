@@ -69,10 +69,10 @@ def copy(tmp_path):
     return Copy(tmp_path)
 
 
-def breaks(copy, says, *arguments):
+def breaks(copy, change, *arguments):
     """The change is refused by the check, and not recorded either."""
     code, said = copy.record("--check", *arguments)
-    assert code == 1 and re.search(f"breaks the ABI: {says}", said), said
+    assert code == 1 and re.search(f"breaks the ABI: {change}", said), said
     before = (copy.folder / "recorded.c").read_text()
     code, said = copy.record(*arguments)
     assert code == 1 and "not recorded, since it breaks the ABI" in said, said
@@ -162,9 +162,9 @@ CHANGES = {
 
 @pytest.mark.parametrize("name", CHANGES)
 def test_a_change_of_the_header_is_refused(copy, name):
-    old, new, says = CHANGES[name]
+    old, new, change = CHANGES[name]
     copy.change(old, new)
-    breaks(copy, says)
+    breaks(copy, change)
     assert name.endswith("in the padding of a struct that grows") or not compiles(copy)
 
 
@@ -204,8 +204,8 @@ def test_a_library_with_a_moved_symbol_is_refused(copy):
 
 
 def test_a_library_of_another_soname_is_refused(copy):
-    says = r'changed: SONAME was "libshmarray.so.\d+" and is "other"'
-    breaks(copy, says, copy.link("other"))
+    change = r'changed: SONAME was "libshmarray.so.\d+" and is "other"'
+    breaks(copy, change, copy.link("other"))
 
 
 def test_an_addition_is_refused_until_it_is_recorded(copy):

@@ -66,7 +66,7 @@ HEAD = """\
 class Change(NamedTuple):
     """A difference between a record and what there is now."""
 
-    says: str
+    text: str
     breaks: bool  # whether it breaks programs that were compiled before
 
 
@@ -153,9 +153,9 @@ def may_grow(struct, facts):
     """A struct that says its own size, or that only the library makes: functions return it."""
     if ("MEMBER", struct, "struct_bytes") in facts:
         return True
-    taken = re.compile(rf"(?<!const ){struct} \*")
+    taken_by_pointer = re.compile(rf"(?<!const ){struct} \*")
     return not any(
-        taken.search(parameter)
+        taken_by_pointer.search(parameter)
         for (kind, *_), (_, *parameters) in only_functions(facts)
         for parameter in parameters
     )

@@ -67,7 +67,7 @@ def add_to_map(path, functions):
 def check(chosen, changes, now):
     """Prints what differs. The header is compiled, too, by the compiler that programs use."""
     for change in changes:
-        print(f"FAILED: {'breaks the ABI' if change.breaks else 'not recorded'}: {change.says}")
+        print(f"FAILED: {'breaks the ABI' if change.breaks else 'not recorded'}: {change.text}")
     if not now:
         print("FAILED: the header has nothing to record")
         return 1
@@ -87,7 +87,7 @@ before: undo it, or see --break in ffi/abi/record.py."""
 
 
 def record(chosen, changes, before, now):
-    breaking = [change.says for change in changes if change.breaks]
+    breaking = [change.text for change in changes if change.breaks]
     if breaking and not chosen.breaks:
         print("not recorded, since it breaks the ABI:", *breaking, sep="\n  ")
         return 1
@@ -97,7 +97,7 @@ def record(chosen, changes, before, now):
         print(f"not recorded: a version of ABI {abi} has been released, and", *breaking)
         return 1
     (chosen.record / "recorded.c").write_text(facts.write(now))
-    print(*(change.says for change in changes), f"recorded: {len(now)} facts", sep="\n")
+    print(*(change.text for change in changes), f"recorded: {len(now)} facts", sep="\n")
     return 0
 
 

@@ -213,8 +213,8 @@ class Runner:
         for (name, way), outcome in self.outcomes.items():
             plain = self.outcomes.get((name, PLAIN), "")
             if way != PLAIN:
-                says = "skipped: they do not pass with NumPy either"
-                yield f"{name} ({way})", outcome if plain == "passed" else says
+                skipped = "skipped: they do not pass with NumPy either"
+                yield f"{name} ({way})", outcome if plain == "passed" else skipped
             elif plain == "failed" and (name, "shared") not in self.outcomes:
                 yield name, "failed"  # it could not be read
 

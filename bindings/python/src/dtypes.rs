@@ -20,10 +20,10 @@ static DECODE: FirstUse<Py<PyAny>> = FirstUse::new();
 static NUMBERS: FirstUse<Py<PyDict>> = FirstUse::new();
 /// Some encoded dtypes of numbers. NumPy has one object for each of its own dtypes, which lives
 /// forever. The entries here keep theirs alive, too, so that no address is reused.
-static ENCODED: Mutex<Vec<Known>> = Mutex::new(Vec::new());
+static ENCODED: Mutex<Vec<Encoded>> = Mutex::new(Vec::new());
 const ENCODED_MOST: usize = 32;
 
-struct Known {
+struct Encoded {
     dtype: Py<PyAny>,
     number: DType,
     /// Its `str`, always the same object, which a pickler writes only once.
@@ -55,7 +55,7 @@ pub(crate) fn from_numpy(dtype: &Bound<'_, PyAny>) -> PyResult<DType> {
 
 /// Returns core's dtype of a dtype that `is_number`, or `None`.
 pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
-    if let Some(number) = encoded(dtype, |known| known.number.clone()) {
+    if let Some(number) = encoded(dtype, |encoded| encoded.number.clone()) {
         return Ok(Some(number));
     }
     if !is_number(dtype)? {
@@ -71,7 +71,7 @@ pub(crate) fn number(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
 /// dtype itself.
 pub(crate) fn compact<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
     let py = dtype.py();
-    if let Some(text) = encoded(dtype, |known| known.text.clone_ref(py)) {
+    if let Some(text) = encoded(dtype, |encoded| encoded.text.clone_ref(py)) {
         return Ok(text.into_bound(py));
     }
     match number(dtype)? {
@@ -80,15 +80,15 @@ pub(crate) fn compact<'py>(dtype: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyA
     }
 }
 
-fn encoded<T>(dtype: &Bound<'_, PyAny>, part: impl FnOnce(&Known) -> T) -> Option<T> {
-    let known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
-    known.iter().find(|one| one.dtype.is(dtype)).map(part)
+fn encoded<T>(dtype: &Bound<'_, PyAny>, part: impl FnOnce(&Encoded) -> T) -> Option<T> {
+    let all = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
+    all.iter().find(|one| one.dtype.is(dtype)).map(part)
 }
 
 fn keep(dtype: &Bound<'_, PyAny>, number: &DType, text: Bound<'_, PyAny>) {
-    let mut known = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
-    if known.len() < ENCODED_MOST {
-        known.push(Known {
+    let mut all = ENCODED.lock().unwrap_or_else(PoisonError::into_inner);
+    if all.len() < ENCODED_MOST {
+        all.push(Encoded {
             dtype: dtype.clone().unbind(),
             number: number.clone(),
             text: text.unbind(),

@@ -60,9 +60,9 @@ impl<'py> Facts<'py> {
         let interface = capsule.pointer_checked(None)?.cast::<Interface>();
         // SAFETY: the capsule of an ndarray's own `__array_struct__` points to a
         // `PyArrayInterface`, checked by `is_ndarray` above, which lives as long as the capsule.
-        let told = unsafe { interface.as_ref() };
-        let flags = if told.descr.is_null() {
-            told.flags
+        let fields = unsafe { interface.as_ref() };
+        let flags = if fields.descr.is_null() {
+            fields.flags
         } else {
             // NumPy clears all flags of structured arrays in the struct.
             array
@@ -70,7 +70,7 @@ impl<'py> Facts<'py> {
                 .getattr(interned!(array.py(), "num"))?
                 .extract()?
         };
-        match (usize::try_from(told.nd), told.two) {
+        match (usize::try_from(fields.nd), fields.two) {
             (Ok(dimensions), 2) => Ok(Self { _capsule: capsule, interface, dimensions, flags }),
             _ => Err(value_error("the array's __array_struct__ is of another version")),
         }

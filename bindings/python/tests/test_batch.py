@@ -152,28 +152,28 @@ def test_a_batch_that_is_larger_than_max_bytes_is_refused(paths, files):
 
 
 def test_progress_is_told_with_each_batch_in_this_thread(paths):
-    told = []
+    calls = []
 
     def progress(*at):
-        told.append((*at, threading.current_thread()))
+        calls.append((*at, threading.current_thread()))
 
     list(shmarray.load_batch(paths, 3, progress=progress))
     here = threading.current_thread()
-    assert told == [(3, 7, here), (6, 7, here), (7, 7, here)]
-    told.clear()
+    assert calls == [(3, 7, here), (6, 7, here), (7, 7, here)]
+    calls.clear()
     list(shmarray.load_batch(paths, 3, progress=progress, drop_last=True))
-    assert told == [(3, 6, here), (6, 6, here)]
+    assert calls == [(3, 6, here), (6, 6, here)]
 
 
 def test_progress_of_one_array_ends_with_all_in_this_thread(paths):
-    told = []
+    calls = []
 
     def progress(*at):
-        told.append((*at, threading.current_thread()))
+        calls.append((*at, threading.current_thread()))
 
     shmarray.load_batch(paths, progress=progress, threads=3)
-    assert told[-1] == (7, 7, threading.current_thread())
-    assert told == sorted(told, key=lambda at: at[0])
+    assert calls[-1] == (7, 7, threading.current_thread())
+    assert calls == sorted(calls, key=lambda at: at[0])
 
 
 def test_an_exception_of_progress_is_passed_on_and_leaves_nothing(paths, files):
@@ -245,8 +245,8 @@ def bad(request, paths):
 def test_a_file_that_cannot_be_loaded_is_left_out(bad, paths, shared):
     at, error = bad
     rest = [number for number in range(COUNT) if number != at]
-    told = []
-    options = {"shared": shared, "on_error": lambda source, error: told.append((source, error))}
+    errors = []
+    options = {"shared": shared, "on_error": lambda source, error: errors.append((source, error))}
     for collected in ({"shared": shared, "on_error": "skip"}, options):
         assert numbers(shmarray.load_batch(paths, **collected)) == rest
         batches = shmarray.load_batch(paths, 3, **collected)
@@ -255,8 +255,8 @@ def test_a_file_that_cannot_be_loaded_is_left_out(bad, paths, shared):
         ]
         assert [numbers(batch) for batch in batches] == parts
         assert [numbers(batch) for batch in batches] == parts
-    assert [source for source, _ in told] == [paths[at]] * 3
-    for _, exception in told:
+    assert [source for source, _ in errors] == [paths[at]] * 3
+    for _, exception in errors:
         assert isinstance(exception, error)
         assert paths[at].name in str(exception)
 
@@ -264,22 +264,22 @@ def test_a_file_that_cannot_be_loaded_is_left_out(bad, paths, shared):
 @SHARED
 def test_bytes_that_cannot_be_loaded_are_left_out(shared):
     files = [npy(image(0)), b"text", bytearray(npy(image(2)))]
-    told = []
-    batch = shmarray.load_batch(files, shared=shared, on_error=lambda *bad: told.append(bad))
+    errors = []
+    batch = shmarray.load_batch(files, shared=shared, on_error=lambda *bad: errors.append(bad))
     assert numbers(batch) == [0, 2]
-    assert [source for source, _ in told] == [b"text"]
+    assert [source for source, _ in errors] == [b"text"]
 
 
 def test_files_unlike_most_of_their_batch_are_left_out_wherever_they_stand(tmp_path):
     shapes = [(3, 2), (2, 3), (2, 3), (4,)]
     for number, shape in enumerate(shapes):
         np.save(tmp_path / f"{number}.npy", np.full(shape, number, "<i4"))
-    told = []
+    errors = []
     paths = [tmp_path / f"{number}.npy" for number in range(4)]
-    batch = shmarray.load_batch(paths, on_error=lambda *bad: told.append(str(bad[1])))
+    batch = shmarray.load_batch(paths, on_error=lambda *bad: errors.append(str(bad[1])))
     assert numbers(batch) == [1, 2]
-    assert ["0.npy" in told[0], "3.npy" in told[1]] == [True, True]
-    assert all("(2, 3)" in text for text in told)
+    assert ["0.npy" in errors[0], "3.npy" in errors[1]] == [True, True]
+    assert all("(2, 3)" in text for text in errors)
 
 
 def test_a_batch_without_a_file_that_can_be_loaded_is_left_out(paths, files):
@@ -287,9 +287,9 @@ def test_a_batch_without_a_file_that_can_be_loaded_is_left_out(paths, files):
         path.unlink()
     batches = shmarray.load_batch(paths, 2, on_error="skip")
     assert [numbers(batch) for batch in batches] == [[0, 1], [4, 5], [6]]
-    with pytest.raises(ValueError, match="none of the files") as told:
+    with pytest.raises(ValueError, match="none of the files") as raised:
         shmarray.load_batch(paths[2:4], on_error="skip")
-    assert isinstance(told.value.__cause__, FileNotFoundError)
+    assert isinstance(raised.value.__cause__, FileNotFoundError)
     del batches
     wait_for_threads()
     assert files() == []
@@ -324,13 +324,13 @@ def test_memory_that_is_full_and_what_is_no_file_are_not_skipped(paths, monkeypa
 def test_progress_counts_files_that_are_left_out_and_never_goes_back(paths):
     paths[2].unlink()
     for options in ({"threads": 1}, {"threads": 3}, {"batch_size": 2}):
-        told = []
+        calls = []
         found = shmarray.load_batch(
-            paths, on_error="skip", progress=lambda *at, told=told: told.append(at), **options
+            paths, on_error="skip", progress=lambda *at, calls=calls: calls.append(at), **options
         )
         assert sum(len(numbers(batch)) for batch in found) == 6 if "batch_size" in options else True
-        assert told == sorted(told)
-        assert told[-1] == (7, 7)
+        assert calls == sorted(calls)
+        assert calls[-1] == (7, 7)
 
 
 @SHARED

@@ -249,13 +249,13 @@ def test_a_deep_copy_is_a_copy():
 
 
 def test_a_pickle_of_a_killed_sender_is_loaded(files):
-    kept = shmarray.ones(3)  # this process is of the sender's family in this directory
+    own = shmarray.ones(3)  # this process is of the sender's family in this directory
     with shmarray.pickle_by_handle():
-        data = in_child(lambda: pickle.dumps([kept, shmarray.full(100_000, 7)]))
+        data = in_child(lambda: pickle.dumps([own, shmarray.full(100_000, 7)]))
     sweep_after_deaths()
     one, other = pickle.loads(data)
     one[0] = 5
-    assert (kept.tolist(), other.sum()) == ([5, 1, 1], 700_000)
+    assert (own.tolist(), other.sum()) == ([5, 1, 1], 700_000)
     del one, other
     assert len(files()) == 1  # empties the pool
 

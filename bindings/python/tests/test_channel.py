@@ -86,20 +86,20 @@ def test_what_is_used_after_its_with_is_readonly_and_does_no_harm():
 @pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_what_is_done_to_the_array_of_a_message_does_not_reach_the_next_in_its_slot():
     channel = numbers(slots=1)
-    kept = []
+    arrays = []
     for number in range(4):
         with channel.loan() as a:
             assert (a.shape, a.dtype) == ((2,), np.int32)
             a[...] = number
             a.shape = (2, 1)
-            kept.append(a)
+            arrays.append(a)
         with channel.receive() as a:
             assert a.flags.writeable
             assert a.tolist() == [number] * 2
             a.dtype = np.uint8
-            kept.append(a)
-    assert len({id(a) for a in kept}) == 8
-    assert not any(a.flags.writeable for a in kept)
+            arrays.append(a)
+    assert len({id(a) for a in arrays}) == 8
+    assert not any(a.flags.writeable for a in arrays)
 
 
 def test_an_array_of_a_slot_reaches_no_other_slot():
@@ -393,7 +393,7 @@ def test_exist_ok_and_persist():
 
 
 @pytest.mark.parametrize(
-    ("attempt", "error", "says"),
+    ("attempt", "error", "message"),
     [
         (lambda: Channel.create("b c", 2, "i4"), ValueError, "b c"),
         (lambda: Channel.create("b", -1, "i4"), ValueError, "shape"),
@@ -410,8 +410,8 @@ def test_exist_ok_and_persist():
         (lambda: Channel.open(7), TypeError, "str"),
     ],
 )
-def test_arguments_that_no_channel_can_have(attempt, error, says):
-    with pytest.raises(error, match=says):
+def test_arguments_that_no_channel_can_have(attempt, error, message):
+    with pytest.raises(error, match=message):
         attempt()
 
 

@@ -86,14 +86,14 @@ def test_a_gone_array_is_not_found_and_a_replaced_one_is_stale():
     data = shmarray.dumps(a)
     shmarray.discard(data)
     number = shmarray.handle(a).segment
-    kept = shmarray.zeros(3)
+    own = shmarray.zeros(3)
     del a
     replacement = shmarray.full(3, 2)
     assert shmarray.handle(replacement).segment == number
     with pytest.raises(shmarray.StaleHandleError):
         shmarray.loads(data)
     assert replacement.tolist() == [2, 2, 2]
-    del kept, replacement
+    del own, replacement
     with pytest.raises(FileNotFoundError, match="given back"):
         shmarray.loads(data)
 
@@ -163,8 +163,8 @@ def test_anything_like_bytes_can_be_loaded():
         memoryview(b"x" + data)[1:],
         np.frombuffer(data, "u1"),
     ]
-    kept = [shmarray.loads(form) for form in forms]
-    assert [array.sum() for array in kept] == [SIZES["large"]] * 5
+    loaded = [shmarray.loads(form) for form in forms]
+    assert [array.sum() for array in loaded] == [SIZES["large"]] * 5
     for wrong in ("text", 5, None):
         with pytest.raises(TypeError):
             shmarray.loads(wrong)
@@ -248,17 +248,17 @@ def test_a_ticket_that_cannot_be_had_leaves_nothing(monkeypatch, files):
 
 @each_size
 def test_a_message_of_a_killed_sender_lives_with_its_family(size, files):
-    kept = shmarray.ones(3)
+    ours = shmarray.ones(3)
     data = in_child(
         lambda: shmarray.dumps(
-            {"private": private(size, 7), "own": shmarray.full(size, 8), "ours": kept}
+            {"private": private(size, 7), "own": shmarray.full(size, 8), "ours": ours}
         )
     )
     sweep_after_deaths()
     got = shmarray.loads(data)
     assert (got["private"].tolist(), got["own"].tolist()) == ([7] * size, [8.0] * size)
     got["ours"][0] = 5
-    assert kept.tolist() == [5, 1, 1]
+    assert ours.tolist() == [5, 1, 1]
     del got
     sweep_after_deaths()
     assert len(files()) == 1  # empties the pool
@@ -285,10 +285,10 @@ def test_a_receiver_that_is_killed_leaves_nothing_and_takes_nothing(size, files)
         got = shmarray.loads(data)
         return bytes([int(got[0][-1]), int(got[1][-1])])
 
-    kept = shmarray.loads(data)
+    loaded = shmarray.loads(data)
     assert in_child(receive) == bytes([7, 8])
-    assert (kept[0].tolist(), kept[1].tolist()) == ([7] * size, [8.0] * size)
-    del kept
+    assert (loaded[0].tolist(), loaded[1].tolist()) == ([7] * size, [8.0] * size)
+    del loaded
     sweep_after_deaths()
     assert files() == []
     data = shmarray.dumps([private(size, 7), shmarray.full(size, 8)])

@@ -17,8 +17,8 @@ CORPUS = Path(__file__).parents[3] / "core" / "tests" / "npy_corpus"
 EXPECTED = (
     json.loads((CORPUS / "expected.json").read_text(encoding="utf-8")) if CORPUS.is_dir() else []
 )
-ARRAYS = [says for says in EXPECTED if says["file"].endswith(".npy")]
-ARCHIVES = [says for says in EXPECTED if says["file"].endswith(".npz")]
+ARRAYS = [expected for expected in EXPECTED if expected["file"].endswith(".npy")]
+ARCHIVES = [expected for expected in EXPECTED if expected["file"].endswith(".npz")]
 REFUSALS = {
     "object": "Object arrays cannot be loaded when allow_pickle=False",
     "method": "compression method",
@@ -48,21 +48,21 @@ class OnlyRead:
         return self.file.read(min(size, 1000))
 
 
-def may_be_refused(says):
-    members = says.get("members")
+def may_be_refused(expected):
+    members = expected.get("members")
     if members and all(member.get("refused") == "broken" for member in members.values()):
         return "broken"
-    return says.get("refused") or ("broken" if says.get("either") else None)
+    return expected.get("refused") or ("broken" if expected.get("either") else None)
 
 
-def check_refusal(says, error, key=""):
-    refused = may_be_refused(says)
+def check_refusal(expected, error, key=""):
+    refused = may_be_refused(expected)
     assert refused, f"it is refused: {error}"
     assert REFUSALS[refused] in error
     assert key in error
 
 
-def check_array(says, array):
+def check_array(expected, array):
     """Asserts that an array is what the corpus says."""
     descr = np.lib.format.dtype_to_descr(array.dtype)
     found = {
@@ -71,33 +71,33 @@ def check_array(says, array):
         "order": "C" if array.flags.c_contiguous else "F",
         "crc32": zlib.crc32(array.tobytes("C")),
     }
-    assert found == {key: says[key] for key in found}
+    assert found == {key: expected[key] for key in found}
 
 
-def check_npy(says, source, shared):
+def check_npy(expected, source, shared):
     """Asserts that a file reads as it should, and how much is behind its array."""
     is_stream = hasattr(source, "read")
-    if says["file"].endswith("cut-at-0.npy"):
+    if expected["file"].endswith("cut-at-0.npy"):
         with pytest.raises(EOFError, match="No data left"):
             shmarray.load_npy(source, shared=shared)
         return
     try:
         array = shmarray.load_npy(source, shared=shared)
     except ValueError as error:
-        check_refusal(says, str(error))
+        check_refusal(expected, str(error))
         return
     except MemoryError:  # nobody knows how much a reader has
         assert isinstance(source, OnlyRead)
-        assert says["file"] == "handmade-shape-larger-than-file.npy"
+        assert expected["file"] == "handmade-shape-larger-than-file.npy"
         return
-    if "descr" not in says:
-        assert says.get("either"), "it is not refused"
+    if "descr" not in expected:
+        assert expected.get("either"), "it is not refused"
         return
-    check_array(says, array)
+    check_array(expected, array)
     assert shmarray.is_shared(array) is shared
     if is_stream:
         file = source if isinstance(source, io.BytesIO) else source.file
-        assert len(file.read()) == says.get("behind", 0)
+        assert len(file.read()) == expected.get("behind", 0)
 
 
 @pytest.fixture(scope="module")
@@ -111,52 +111,52 @@ def corpus(tmp_path_factory):
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("says", ARRAYS, ids=lambda says: says["file"])
-def test_an_npy_file_of_another_program_reads_as_it_should(says, way, corpus):
-    check_npy(says, *way(corpus / says["file"]))
+@pytest.mark.parametrize("expected", ARRAYS, ids=lambda expected: expected["file"])
+def test_an_npy_file_of_another_program_reads_as_it_should(expected, way, corpus):
+    check_npy(expected, *way(corpus / expected["file"]))
 
 
-def check_member(says, npz, key):
+def check_member(expected, npz, key):
     try:
         member = npz[key]
     except ValueError as error:
-        check_refusal(says, str(error), key)
+        check_refusal(expected, str(error), key)
         return
-    if "refused" in says:
-        assert says.get("either"), f"{key} is not refused"
-    elif "descr" in says:
-        check_array(says, member)
+    if "refused" in expected:
+        assert expected.get("either"), f"{key} is not refused"
+    elif "descr" in expected:
+        check_array(expected, member)
     else:
-        assert (type(member), len(member)) == (bytes, says["bytes"])
-        assert zlib.crc32(member) == says["crc32"]
+        assert (type(member), len(member)) == (bytes, expected["bytes"])
+        assert zlib.crc32(member) == expected["crc32"]
 
 
-def check_npz(says, source, shared, verify):
+def check_npz(expected, source, shared, verify):
     """Asserts that an archive and its members read as they should."""
     try:
         npz = shmarray.load_npz(source, shared=shared, verify=verify)
     except ValueError as error:
-        check_refusal(says, str(error))
+        check_refusal(expected, str(error))
         return
-    if "files" not in says:
-        assert says.get("either"), "it is not refused"
+    if "files" not in expected:
+        assert expected.get("either"), "it is not refused"
         return
-    assert npz.files == says["files"]
-    for key, member in says["members"].items():
+    assert npz.files == expected["files"]
+    for key, member in expected["members"].items():
         # Where nothing asks for it, the checksum of a view is not compared.
-        is_unread = "zip-checksum" in says["file"] and not shared and not verify
+        is_unread = "zip-checksum" in expected["file"] and not shared and not verify
         if not is_unread:
             check_member(member, npz, key)
 
 
 @pytest.mark.parametrize("verify", [False, True], ids=["", "verify"])
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
-@pytest.mark.parametrize("says", ARCHIVES, ids=lambda says: says["file"])
-def test_an_npz_file_of_another_program_reads_as_it_should(says, way, verify, corpus):
-    source, shared = way(corpus / says["file"])
+@pytest.mark.parametrize("expected", ARCHIVES, ids=lambda expected: expected["file"])
+def test_an_npz_file_of_another_program_reads_as_it_should(expected, way, verify, corpus):
+    source, shared = way(corpus / expected["file"])
     if isinstance(source, OnlyRead):
         source = memoryview(source.file.getvalue())
-    check_npz(says, source, shared, verify)
+    check_npz(expected, source, shared, verify)
 
 
 def test_the_corpus_has_files_of_both_kinds():

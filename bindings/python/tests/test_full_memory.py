@@ -251,10 +251,10 @@ def test_a_file_system_without_room_for_files_is_a_memory_error(named, inodes, s
 
 
 def warn_of_copies(way):
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         way(np.zeros(SMALL))  # eight times what there is
-    [warning] = told
+    [warning] = caught
     assert "inode" not in str(warning.message)
     assert warning.filename == __file__
 

@@ -52,10 +52,10 @@ def test_an_attached_array_outlives_its_maker(peer, files):
 def test_other_threads_run_while_much_is_given_back(peer, lets_others_run, files):
     text = peer.run("a = shmarray.zeros(8 << 20, 'u1'); answer = str(shmarray.handle(a))")
     assert lets_others_run(lambda: shmarray.attach(text))
-    kept = shmarray.attach(text)
+    again = shmarray.attach(text)
     assert not lets_others_run(lambda: shmarray.attach(text))  # it is not the last
     peer.leave()
-    del kept
+    del again
     assert files() == []
 
 

@@ -213,10 +213,10 @@ def test_a_count_that_finds_no_room_is_a_memory_error_and_leaves_nothing(monkeyp
     def is_full(*_):
         raise MemoryError("shared memory is full")
 
-    kept = contents(3)["shared"]
+    shared = contents(3)["shared"]
     monkeypatch.setattr(_dumps._core, "share", is_full)
     with pytest.raises(MemoryError, match="is full"):
-        shmarray.dumps(kept, loads=2)
+        shmarray.dumps(shared, loads=2)
     assert [info.tickets for info in listed_arrays()] == [0]
     monkeypatch.undo()
     assert shmarray.dumps([1, "text"], loads=2) == shmarray.dumps([1, "text"])  # they hold nothing

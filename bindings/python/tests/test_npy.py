@@ -221,14 +221,14 @@ def test_python_objects_are_refused_or_unpickled(source, tmp_path, files):
     path = tmp_path / "objects.npy"
     path.write_bytes(npy(OBJECTS, allow_pickle=True))
     refused = source(path)
-    taken = source(path)
+    opened_source = source(path)
     with pytest.raises(ValueError, match="allow_pickle=False"):
         shmarray.load_npy(refused)
-    found = shmarray.load_npy(taken, allow_pickle=True)
+    found = shmarray.load_npy(opened_source, allow_pickle=True)
     assert found.tolist() == OBJECTS.tolist()
     assert not shmarray.is_shared(found)
     assert files() == []
-    for opened in (refused, taken):
+    for opened in (refused, opened_source):
         if isinstance(opened, io.IOBase):
             opened.close()
 

@@ -30,8 +30,8 @@ def outcome(load):
 @pytest.mark.parametrize("ours", LOADERS, ids=["npy", "npz"])
 def test_arguments_have_numpys_order_names_and_defaults(ours):
     def arguments(load):
-        told = list(inspect.signature(load).parameters.values())[1:6]
-        return [(one.name, one.kind, one.default) for one in told]
+        parameters = list(inspect.signature(load).parameters.values())[1:6]
+        return [(one.name, one.kind, one.default) for one in parameters]
 
     assert arguments(ours)[:4] == arguments(np.load)[:4]
     # Left out it is no limit, for it is there to protect Python's own parser.
@@ -385,9 +385,9 @@ def test_an_option_that_is_a_scalar_of_numpys_is_one_and_an_array_in_its_place_i
     for options in ({"compressed": np.True_}, {"threads": np.int64(3)}):
         with pytest.raises(TypeError, match="is an option here"):
             shmarray.save_npz(path, weights=GRID, **options)
-    for given in ((), (GRID,), (arrays,)):
+    for arguments in ((), (GRID,), (arrays,)):
         with pytest.raises(TypeError, match="'allow_pickle' is an option"):
-            shmarray.save_npz(path, *given, allow_pickle=GRID)
+            shmarray.save_npz(path, *arguments, allow_pickle=GRID)
     for wrong in (7, None):
         with pytest.raises(TypeError, match="'compressed' must be"):
             shmarray.save_npz(path, arrays, compressed=wrong)

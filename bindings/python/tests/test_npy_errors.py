@@ -30,29 +30,29 @@ def test_an_os_error_is_that_of_open(load, tmp_path):
     (tmp_path / "loop").symlink_to("loop")
     for name in ("missing", "missing/a", "file/a", "loop", "n" * 300):
         path = tmp_path / name
-        told = []
+        facts = []
         for action in (open, load):
             with pytest.raises(OSError, match="Errno") as caught:
                 action(path)
-            told.append((type(caught.value), caught.value.errno, caught.value.filename))
-        assert told[0] == told[1]
+            facts.append((type(caught.value), caught.value.errno, caught.value.filename))
+        assert facts[0] == facts[1]
         assert str(caught.value).count(str(path)) == 1
 
 
 def test_a_missing_file_has_just_the_text_of_open(tmp_path):
     for load in (open, *LOADS.values()):
-        with pytest.raises(FileNotFoundError) as told:
+        with pytest.raises(FileNotFoundError) as raised:
             load(str(tmp_path / "missing"))
-        assert str(told.value) == f"[Errno 2] No such file or directory: '{tmp_path / 'missing'}'"
+        assert str(raised.value) == f"[Errno 2] No such file or directory: '{tmp_path / 'missing'}'"
 
 
 def check_denied(load, path):
     if os.geteuid() == 0:
         os.setuid(65534)  # root may read every file
-    with pytest.raises(PermissionError) as told:
+    with pytest.raises(PermissionError) as raised:
         load(path)
-    assert told.value.filename == str(path)
-    assert str(told.value).count(str(path)) == 1
+    assert raised.value.filename == str(path)
+    assert str(raised.value).count(str(path)) == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
@@ -65,9 +65,9 @@ def test_a_file_that_may_not_be_read_is_named(load, tmp_path):
 
 @pytest.mark.parametrize("save", [shmarray.save_npy, shmarray.save_npz])
 def test_a_folder_that_is_missing_is_named_by_a_save(save, tmp_path):
-    with pytest.raises(FileNotFoundError) as told:
+    with pytest.raises(FileNotFoundError) as raised:
         save(tmp_path / "missing" / "a", GRID)
-    assert told.value.filename.startswith(str(tmp_path / "missing"))
+    assert raised.value.filename.startswith(str(tmp_path / "missing"))
 
 
 BROKEN = {
@@ -95,14 +95,14 @@ def _compressed(path):
 def check_named(load, opened, *names):
     """Loads from a file, whose name is in the error, and once only."""
     try:
-        with pytest.raises((ValueError, EOFError)) as told:
+        with pytest.raises((ValueError, EOFError)) as raised:
             load(opened)
     finally:
         if isinstance(opened, io.IOBase):
             opened.close()
     for name in names:
-        assert str(told.value).count(name) == 1
-    assert "in memory" not in str(told.value)
+        assert str(raised.value).count(name) == 1
+    assert "in memory" not in str(raised.value)
 
 
 @pytest.mark.parametrize("opened", OPENED.values(), ids=OPENED)
@@ -156,9 +156,9 @@ def test_objects_that_cannot_be_unpickled_are_told_with_their_file(tmp_path):
     path = tmp_path / "broken.npy"
     path.write_bytes(whole[:-20])
     for source in (path, str(path)):
-        with pytest.raises((EOFError, pickle.UnpicklingError)) as told:
+        with pytest.raises((EOFError, pickle.UnpicklingError)) as raised:
             shmarray.load_npy(source, allow_pickle=True)
-        assert path.name in str(told.value) + "".join(getattr(told.value, "__notes__", []))
+        assert path.name in str(raised.value) + "".join(getattr(raised.value, "__notes__", []))
 
 
 @pytest.mark.parametrize(
@@ -169,6 +169,6 @@ def test_full_memory_is_told_with_the_file_that_needed_it(load, small_tmpfs, tmp
     path = tmp_path / "large"
     large = np.zeros(1 << 20)
     path.write_bytes(npy(large) if load is shmarray.load_npy else npz(np.savez, a=large))
-    with pytest.raises(MemoryError) as told:
+    with pytest.raises(MemoryError) as raised:
         load(path)
-    assert str(path) in str(told.value)
+    assert str(path) in str(raised.value)

@@ -78,12 +78,12 @@ def test_what_is_no_array_becomes_one_as_numpys_does(thing, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "becomes"), [("a", "a.npy"), ("a.npy", "a.npy"), ("a.npz", "a.npz.npy")]
+    ("path", "becomes"), [("a", "a.npy"), ("a.npy", "a.npy"), ("a.npz", "a.npz.npy")]
 )
-def test_a_path_gets_the_ending(given, becomes, tmp_path):
-    shmarray.save_npy(str(tmp_path / given), GRID)
-    shmarray.save_npy(tmp_path / given, GRID)
-    shmarray.save_npy(os.fsencode(tmp_path / given), GRID)
+def test_a_path_gets_the_ending(path, becomes, tmp_path):
+    shmarray.save_npy(str(tmp_path / path), GRID)
+    shmarray.save_npy(tmp_path / path, GRID)
+    shmarray.save_npy(os.fsencode(tmp_path / path), GRID)
     assert os.listdir(tmp_path) == [becomes]
 
 
@@ -139,14 +139,14 @@ def test_the_arguments_of_numpys_save_are_taken(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "says"), [("x" * 70_000, r"format 2\.0"), ("€", r"format 3\.0")], ids=["2.0", "3.0"]
+    ("name", "message"), [("x" * 70_000, r"format 2\.0"), ("€", r"format 3\.0")], ids=["2.0", "3.0"]
 )
-def test_a_later_version_of_the_format_is_warned_of_as_by_numpy(name, says, tmp_path):
+def test_a_later_version_of_the_format_is_warned_of_as_by_numpy(name, message, tmp_path):
     array = np.zeros(2, [(name, "i4")])
-    with pytest.warns(UserWarning, match=says) as told:
+    with pytest.warns(UserWarning, match=message) as warned:
         shmarray.save_npy(tmp_path / "a.npy", array)
-    assert says.endswith(r"2\.0") or told[0].filename == __file__  # that one NumPy tells
-    with pytest.warns(UserWarning, match=says):
+    assert message.endswith(r"2\.0") or warned[0].filename == __file__  # that one NumPy tells
+    with pytest.warns(UserWarning, match=message):
         assert (tmp_path / "a.npy").read_bytes() == npy(array)
 
 

@@ -103,10 +103,10 @@ NO_HANDLES = {
 }
 
 
-@pytest.mark.parametrize(("handle", "says"), NO_HANDLES.values(), ids=NO_HANDLES)
-def test_a_text_that_is_no_handle_is_refused_by_its_field(handle, says):
+@pytest.mark.parametrize(("handle", "message"), NO_HANDLES.values(), ids=NO_HANDLES)
+def test_a_text_that_is_no_handle_is_refused_by_its_field(handle, message):
     for read in (shmarray.attach, shmarray.Handle):
-        with pytest.raises(ValueError, match=f"invalid handle: .*{says}"):
+        with pytest.raises(ValueError, match=f"invalid handle: .*{message}"):
             read(handle)
 
 
@@ -208,10 +208,12 @@ ARGUMENTS = {
 }
 
 
-@pytest.mark.parametrize(("shape", "options", "error", "says"), ARGUMENTS.values(), ids=ARGUMENTS)
-def test_an_argument_that_no_array_can_have_is_refused(shape, options, error, says, files):
+@pytest.mark.parametrize(
+    ("shape", "options", "error", "message"), ARGUMENTS.values(), ids=ARGUMENTS
+)
+def test_an_argument_that_no_array_can_have_is_refused(shape, options, error, message, files):
     for make in (shmarray.empty, shmarray.zeros, shmarray.ones):
-        with pytest.raises(error, match=says):
+        with pytest.raises(error, match=message):
             make(shape, **options)
     assert files() == []
 

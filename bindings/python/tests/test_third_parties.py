@@ -42,14 +42,14 @@ def check(obj, is_same, arrays, size):
     assert is_same(got, obj)
     assert copied >= size
     assert not any(map(shmarray.is_shared, arrays(got)))
-    kept = shmarray.share(obj)
-    assert type(kept) is type(obj)
-    assert is_same(kept, obj)
-    assert [shmarray.is_shared(array) for array in arrays(kept)] == [True] * len(arrays(obj))
-    again, copied = sent(kept)
+    shared_once = shmarray.share(obj)
+    assert type(shared_once) is type(obj)
+    assert is_same(shared_once, obj)
+    assert [shmarray.is_shared(array) for array in arrays(shared_once)] == [True] * len(arrays(obj))
+    again, copied = sent(shared_once)
     assert copied == 0
     assert is_same(again, obj)
-    for there, here in zip(arrays(again), arrays(kept), strict=True):
+    for there, here in zip(arrays(again), arrays(shared_once), strict=True):
         assert np.shares_memory(there, here)
 
 

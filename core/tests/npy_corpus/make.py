@@ -276,7 +276,7 @@ def member_outcome(arrays, key):
 
 def expected(path):
     """Returns what a file must read as."""
-    differs = next((says for p, says in DIFFERS.items() if fnmatch.fnmatch(path.name, p)), {})
+    differs = next((change for p, change in DIFFERS.items() if fnmatch.fnmatch(path.name, p)), {})
     if path.suffix == ".npy":
         data = path.read_bytes()
         facts = {} if "refused" in differs else outcome(lambda: file_outcome(data))
@@ -293,13 +293,13 @@ def expected(path):
         files = [name.removesuffix(".npy") for name in dict.fromkeys(opened.namelist())]
         keys = dict.fromkeys([*files, *opened.namelist()])
         members = {key: outcome(lambda key=key: member_outcome(arrays, key)) for key in keys}
-        kept = {  # of a member's two names the shorter, unless they are of different members
+        by_name = {  # of a member's two names the shorter, unless they are of different members
             key: facts
             for key, facts in members.items()
             if key in files or facts != members[key.removesuffix(".npy")]
         }
-        kept |= {key: differs[key] for key in differs if key != "either"}
-        return {"file": path.name, "files": files, "members": kept, **either}
+        by_name |= {key: differs[key] for key in differs if key != "either"}
+        return {"file": path.name, "files": files, "members": by_name, **either}
 
 
 def files_in(archive):

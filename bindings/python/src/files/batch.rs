@@ -14,7 +14,7 @@ use crate::error::{expected, to_py, value_error};
 use crate::{dtypes, segment_memory};
 
 /// How often the program is told of the progress, and asked whether it was interrupted.
-const TOLD_EVERY: Duration = Duration::from_millis(50);
+const REPORT_EVERY: Duration = Duration::from_millis(50);
 
 /// A file of a batch: opened when its turn comes, or memory.
 enum File {
@@ -81,21 +81,21 @@ fn refused(error: Error) -> PyErr {
 struct Teller {
     progress: Option<Py<PyAny>>,
     total: usize,
-    told: Mutex<Instant>,
+    reported: Mutex<Instant>,
     /// The exception of the program, or of a signal.
     raised: Mutex<Option<PyErr>>,
 }
 
 impl Teller {
     fn new(progress: Option<Py<PyAny>>, total: usize) -> Self {
-        Self { progress, total, told: Mutex::new(Instant::now()), raised: Mutex::new(None) }
+        Self { progress, total, reported: Mutex::new(Instant::now()), raised: Mutex::new(None) }
     }
 
     fn tell(&self, done: usize) -> shmarray::Result<()> {
-        let is_due = self.told.lock().is_ok_and(|mut told| {
-            let is_due = done == self.total || told.elapsed() >= TOLD_EVERY;
+        let is_due = self.reported.lock().is_ok_and(|mut reported| {
+            let is_due = done == self.total || reported.elapsed() >= REPORT_EVERY;
             if is_due {
-                *told = Instant::now();
+                *reported = Instant::now();
             }
             is_due
         });

@@ -156,9 +156,9 @@ impl Seek for Writer {
 impl Write for Writer {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.call(|py, writer| {
-            let taken = writer.write.bind(py).call1((PyBytes::new(py, bytes),))?;
+            let written = writer.write.bind(py).call1((PyBytes::new(py, bytes),))?;
             // A raw file tells how much it took; some objects return nothing, or anything.
-            Ok(taken.extract::<usize>().map_or(bytes.len(), |taken| taken.min(bytes.len())))
+            Ok(written.extract::<usize>().map_or(bytes.len(), |written| written.min(bytes.len())))
         })
     }
 

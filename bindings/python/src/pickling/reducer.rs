@@ -35,7 +35,7 @@ pub(crate) struct Reducer {
     takes_views: bool,
     read_only: ReadOnly,
     /// The bytes of small arrays and buffers in the stream.
-    taken: usize,
+    inline_bytes: usize,
 }
 
 /// Which private read-only arrays are read-only at the receiver: `_codec._parts.ReadOnly`.
@@ -82,7 +82,16 @@ impl Reducer {
         read_only: u8,
     ) -> PyResult<Self> {
         let read_only = ReadOnly::of_number(read_only)?;
-        Ok(Self { ask, others, ask_take, fixed, small_bytes, takes_views, read_only, taken: 0 })
+        Ok(Self {
+            ask,
+            others,
+            ask_take,
+            fixed,
+            small_bytes,
+            takes_views,
+            read_only,
+            inline_bytes: 0,
+        })
     }
 
     /// Works as `pickle.Pickler.reducer_override`.
@@ -133,21 +142,21 @@ impl Reducer {
         {
             return self.ask_take.bind(py).call1((buffer,));
         }
-        self.taken += bytes;
+        self.inline_bytes += bytes;
         Ok(true.into_pyobject(py)?.to_owned().into_any())
     }
 
     /// Begins a pickle.
     pub(super) fn begin(&mut self, small_bytes: u64) {
-        self.taken = 0;
+        self.inline_bytes = 0;
         self.small_bytes = small_bytes;
     }
 }
 
 impl Reducer {
     /// Returns how many bytes of arrays are in the stream.
-    pub(super) fn taken(&self) -> usize {
-        self.taken
+    pub(super) fn inline_bytes(&self) -> usize {
+        self.inline_bytes
     }
 
     pub(super) fn small_bytes(&self) -> u64 {
@@ -158,7 +167,7 @@ impl Reducer {
     /// all of them are at most `small_bytes`.
     fn is_small(&self, bytes: u64) -> bool {
         bytes <= self.small_bytes
-            && (bytes <= SMALL_BYTES || self.taken as u64 + bytes <= self.small_bytes)
+            && (bytes <= SMALL_BYTES || self.inline_bytes as u64 + bytes <= self.small_bytes)
     }
 
     fn reduce_small<'py>(
@@ -182,7 +191,7 @@ impl Reducer {
                 None if self.read_only.keeps(array, facts)? => return Ok(None),
                 None => gather::in_c_order(facts),
             };
-            self.taken += gathered.bytes.len();
+            self.inline_bytes += gathered.bytes.len();
             let bytes = PyByteArray::new(py, &gathered.bytes).into_any();
             return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
         }
@@ -195,7 +204,7 @@ impl Reducer {
             None
         };
         let bytes = buffer.unwrap_or_else(|| {
-            self.taken += memory.len();
+            self.inline_bytes += memory.len();
             PyByteArray::new(py, memory).into_any()
         });
         self.reduced(array, facts, bytes, 0, facts.strides())

@@ -28,7 +28,7 @@ pub(crate) fn small_payload<'py>(
         return Ok(None);
     }
     let payload = stream.payload(buffers.py(), &[])?;
-    let is_small = stream.tell().saturating_sub(reducer.taken()) <= SMALL_STREAM_BYTES;
+    let is_small = stream.tell().saturating_sub(reducer.inline_bytes()) <= SMALL_STREAM_BYTES;
     stream.clear();
     let small_bytes = reducer.small_bytes();
     reducer.begin(small_bytes); // the pickler's memo keeps all of its objects, too

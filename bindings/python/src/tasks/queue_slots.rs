@@ -80,7 +80,7 @@ impl QueueSlots {
     }
 
     /// Returns how many slots are taken.
-    fn taken(&self, reader: &Pipe) -> PyResult<u32> {
+    fn count_taken(&self, reader: &Pipe) -> PyResult<u32> {
         Ok(self.0.taken(&*reader.open()?))
     }
 

@@ -53,14 +53,14 @@ def moves(client):
 def main(address, workers):
     with Client(address) as client:
         client.wait_for_workers(int(workers))
-        told = {"moves": moves(client)}
+        outcome = {"moves": moves(client)}
         before = client.run(tasks.counters)
-        told["sums"] = sums()
+        outcome["sums"] = sums()
         after = client.run(tasks.counters)
         grown = [np.subtract(after[worker], before[worker]) for worker in before]
-        told["handle"], _, told["wire"], told["no_room"] = map(int, sum(grown))
+        outcome["handle"], _, outcome["wire"], outcome["no_room"] = map(int, sum(grown))
         client.shutdown()
-    print(json.dumps(told))
+    print(json.dumps(outcome))
 
 
 if __name__ == "__main__":

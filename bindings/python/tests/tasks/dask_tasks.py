@@ -17,7 +17,7 @@ def shared_ones(size):
     return shmarray.ones(size)
 
 
-def kept(size):
+def held_by_worker(size):
     """Returns an array that the worker keeps and goes on to store into."""
     _KEPT.append(shmarray.ones(size))
     return _KEPT[-1]
@@ -101,11 +101,11 @@ class Actor:
     """Keeps what it was given."""
 
     def __init__(self):
-        self.kept = None
+        self.held = None
 
     def keep(self, array):
-        self.kept = array
+        self.held = array
         return facts(array)
 
     def give(self):
-        return self.kept
+        return self.held

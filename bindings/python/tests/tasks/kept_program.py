@@ -60,16 +60,16 @@ def mappings():
 def main():
     way = sys.argv[1]
     count = int(sys.argv[2])
-    kept = list(globals()["by_" + way](mp.get_context("fork"), count))
+    results = list(globals()["by_" + way](mp.get_context("fork"), count))
     assert mappings() < most_mappings() // 2, (
         mappings()
     )  # that a file can be read shows that there are some left
-    assert len(kept) == count
-    for number, array in enumerate(kept):
+    assert len(results) == count
+    for number, array in enumerate(results):
         assert array.flags.writeable
         assert array[0] == array[-1] == number
         array[-1] = -number  # in its own memory
-    assert all(array[0] == -array[-1] for array in kept)
+    assert all(array[0] == -array[-1] for array in results)
     print(mappings())
 
 

@@ -21,11 +21,11 @@ def double(text):
 
 def make(number):
     array = shmarray.full((1024, 128), number, "i8")
-    kept.append(array)
+    held.append(array)
     return str(shmarray.handle(array))
 
 
-kept = []
+held = []
 
 
 def make_and_wait(pipe):

@@ -67,16 +67,16 @@ def through_queues(value):
 
 
 def forty_kept(pool):
-    kept = list(pool.imap(forty, range(40)))
+    results = list(pool.imap(forty, range(40)))
     assert all(
-        (array == number).all() and array.flags.writeable for number, array in enumerate(kept)
+        (array == number).all() and array.flags.writeable for number, array in enumerate(results)
     )
-    kept[3][:] = 7
+    results[3][:] = 7
 
 
 def main():
     mp.set_start_method(sys.argv[1])
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         with mp.Pool(2) as pool, ProcessPoolExecutor(2) as executor:
             for value in objects():
@@ -84,10 +84,10 @@ def main():
             forty_kept(pool)
         for value in objects():
             through_queues(value)
-    told = [one for one in told if one.category is RuntimeWarning]
-    assert len(told) == 1, told
-    assert sys.argv[2] in str(told[0].message)
-    assert "--shm-size" in str(told[0].message)
+    caught = [one for one in caught if one.category is RuntimeWarning]
+    assert len(caught) == 1, caught
+    assert sys.argv[2] in str(caught[0].message)
+    assert "--shm-size" in str(caught[0].message)
     assert shmarray.in_band_bytes() > 100 * MB
     print("all is well")
 

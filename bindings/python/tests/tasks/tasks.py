@@ -102,10 +102,10 @@ def large_shared(number):
 
 def keep(size):
     """The worker has it until it ends."""
-    kept.append(shmarray.ones(size, "u1"))
+    held.append(shmarray.ones(size, "u1"))
 
 
-kept = []
+held = []
 
 
 def keep_and_end(size):

@@ -95,7 +95,7 @@ def test_arrays_go_between_workers_and_to_the_client_by_handle():
 
 def test_a_task_that_keeps_its_shared_result_may_still_write_into_it():
     with cluster() as (client, (first, second)):
-        future = made(client, tasks.kept, MB, first)
+        future = made(client, tasks.held_by_worker, MB, first)
         assert result(client, tasks.facts, future, on=second) == (MB, True, False)
         assert result(client, tasks.store_into_kept, on=first) is True
         assert result(client, tasks.facts, future, on=second)[0] == MB + 6
@@ -200,8 +200,8 @@ def test_actors_get_and_give_arrays_by_handle():
         assert actor.keep(array).result() == (array.sum(), True, True)
         np.testing.assert_array_equal(actor.give().result(), array)
         future = made(client, tasks.ones, MB, second)
-        kept = result(client, lambda who, a: who.keep(a).result(), actor, future, on=second)
-        assert kept[:2] == (MB, True)
+        outcome = result(client, lambda who, a: who.keep(a).result(), actor, future, on=second)
+        assert outcome[:2] == (MB, True)
         assert total(client).sent_by_wire_bytes == 0
 
 
@@ -217,8 +217,8 @@ def test_the_scheduler_shows_what_workers_hold_and_have_sent():
             return [workers[on]["metrics"].get("shmarray") for on in (first, second)]
 
         def has_come():
-            told = shown()
-            return all(told) and told[0]["sent_by_handle_bytes"] == 8 * MB
+            metrics = shown()
+            return all(metrics) and metrics[0]["sent_by_handle_bytes"] == 8 * MB
 
         until(has_come)
         assert (shown()[0]["arrays"], shown()[0]["bytes"]) == (1, 8 * MB)
@@ -256,14 +256,14 @@ def test_a_worker_is_not_killed_for_memory_that_it_shares():
                 assert result(client, tasks.facts, future, on=worker)[1]
         assert client.run(os.getpid) == before
 
-        def told(dask_worker):
+        def measured(dask_worker):
             return dask_worker.monitor.get_process_memory()
 
         def resident(dask_worker):
             return dask_worker.monitor.proc.memory_info().rss
 
         def are_told_their_share():
-            shares = client.run(told)
+            shares = client.run(measured)
             whole = client.run(resident)
             return all(shares[on] < whole[on] - 300 * MB for on in workers)
 
@@ -289,8 +289,8 @@ def test_a_worker_keeps_what_its_limit_leaves_and_only_for_a_while(monkeypatch):
 def test_a_worker_that_keeps_its_results_has_memory_for_the_next_one(monkeypatch):
     monkeypatch.delenv("SHMARRAY_POOL_BYTES")
     with cluster(memory_limit=2000 * MB) as (client, (first, second)):
-        kept = made(client, tasks.ones, 4 * MB, first)
-        assert result(client, tasks.facts, kept, on=second)[0] == 4 * MB
+        large = made(client, tasks.ones, 4 * MB, first)
+        assert result(client, tasks.facts, large, on=second)[0] == 4 * MB
         until(lambda: pooled_bytes() >= 4 * MB * 8)
         assert len(listed_arrays()) == 1
 

@@ -184,21 +184,21 @@ def cluster_of_two_hosts(start, hosts, preload):
 
 def test_two_hosts_exchange_bytes_and_each_of_them_handles(hosts, start, expected):
     processes, address = cluster_of_two_hosts(start, hosts, PRELOAD)
-    told = run_client(start, address, 4, *hosts.inside(0), SHMARRAY_DIR="/dev/shm")
-    assert told["moves"] == {"within": ["handle"], "between": ["wire"]}
-    assert told["sums"] == pytest.approx(expected, rel=1e-12)
-    assert min(told["handle"], told["wire"]) > 0
-    assert told["no_room"] == 0
+    outcome = run_client(start, address, 4, *hosts.inside(0), SHMARRAY_DIR="/dev/shm")
+    assert outcome["moves"] == {"within": ["handle"], "between": ["wire"]}
+    assert outcome["sums"] == pytest.approx(expected, rel=1e-12)
+    assert min(outcome["handle"], outcome["wire"]) > 0
+    assert outcome["no_room"] == 0
     end(processes)
     assert [hosts.shared_memory(number) for number in range(2)] == [[], []]
 
 
 def test_two_hosts_without_shmarray_have_the_same_results(hosts, start, expected):
     processes, address = cluster_of_two_hosts(start, hosts, [])
-    told = run_client(start, address, 4, *hosts.inside(0), SHMARRAY_DIR="/dev/shm")
-    assert told["moves"] == {"within": ["wire"], "between": ["wire"]}
-    assert told["sums"] == pytest.approx(expected, rel=1e-12)
-    assert (told["handle"], told["wire"]) == (0, 0)
+    outcome = run_client(start, address, 4, *hosts.inside(0), SHMARRAY_DIR="/dev/shm")
+    assert outcome["moves"] == {"within": ["wire"], "between": ["wire"]}
+    assert outcome["sums"] == pytest.approx(expected, rel=1e-12)
+    assert (outcome["handle"], outcome["wire"]) == (0, 0)
     end(processes)
 
 
@@ -228,10 +228,10 @@ def test_a_worker_of_another_user_gets_bytes(directory, start, tmp_path, expecte
     own = start(*WORKER, address, *PRELOAD)
     options = ["--no-nanny", "--local-directory", folder, "--no-dashboard", "--nthreads", "1"]
     other = start(sys.executable, "-c", AS_NOBODY, address, *PRELOAD, *options)
-    told = run_client(start, address, 2)
-    assert told["moves"] == {"within": ["wire"]}
-    assert told["sums"] == pytest.approx(expected, rel=1e-12)
-    assert (told["handle"], told["wire"] > 0) == (0, True)
+    outcome = run_client(start, address, 2)
+    assert outcome["moves"] == {"within": ["wire"]}
+    assert outcome["sums"] == pytest.approx(expected, rel=1e-12)
+    assert (outcome["handle"], outcome["wire"] > 0) == (0, True)
     end([scheduler, own, other])
 
 
@@ -239,10 +239,10 @@ def test_a_cluster_in_full_shared_memory_has_the_same_results(small_tmpfs, start
     place = small_tmpfs("size=300k")
     scheduler, address = start_scheduler(start)
     workers = [start(*WORKER, address, *PRELOAD) for _ in range(2)]
-    told = run_client(start, address, 2)
-    assert told["moves"] == {"within": ["wire"]}
-    assert told["sums"] == pytest.approx(expected, rel=1e-12)
-    assert min(told["wire"], told["no_room"]) > 0
+    outcome = run_client(start, address, 2)
+    assert outcome["moves"] == {"within": ["wire"]}
+    assert outcome["sums"] == pytest.approx(expected, rel=1e-12)
+    assert min(outcome["wire"], outcome["no_room"]) > 0
     end([scheduler, *workers])
     shmarray.sweep()
     assert files_in(place) == []
@@ -257,10 +257,10 @@ shmarray.dask.register()
 from distributed import Client, wait
 client = Client(sys.argv[1])
 client.wait_for_workers(2)
-kept = client.scatter(np.ones(1_000_000), broadcast=True)
+scattered = client.scatter(np.ones(1_000_000), broadcast=True)
 workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
 made = [client.submit(tasks.ones, 1_000_000, workers=[one], pure=False) for one in workers]
-print([client.submit(tasks.sums, kept, *made, workers=[one]).result() for one in workers])
+print([client.submit(tasks.sums, scattered, *made, workers=[one]).result() for one in workers])
 got = client.gather(made)
 print("ready", flush=True)
 while True:

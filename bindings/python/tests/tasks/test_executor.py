@@ -196,12 +196,12 @@ class Given:
 
 
 def test_an_executors_objects_are_released_with_it_without_a_collection():
-    given = Given()
-    ref = weakref.ref(given)
-    executor = ProcessPoolExecutor(1, mp.get_context("fork"), given)
+    initializer = Given()
+    ref = weakref.ref(initializer)
+    executor = ProcessPoolExecutor(1, mp.get_context("fork"), initializer)
     assert executor.submit(tasks.square, 3).result() == 9
     executor.shutdown()
-    del executor, given
+    del executor, initializer
     assert ref() is None
 
 

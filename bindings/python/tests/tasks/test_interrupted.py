@@ -19,9 +19,9 @@ from working import METHODS, sweep_after_deaths
 MIB = 1 << 20
 PROGRAM = """
 import numpy as np
-kept = [shmarray.zeros(MIB, "u1") for _ in range(3)]
+held = [shmarray.zeros(MIB, "u1") for _ in range(3)]
 shmarray.share([np.zeros(MIB), np.zeros(2 * MIB)])  # goes to the pool
-unread = shmarray.dumps([np.ones(MIB), kept[0]])
+unread = shmarray.dumps([np.ones(MIB), held[0]])
 named = shmarray.ones(MIB, name="results")
 with context.Pool(2) as pool:
     results = pool.map(dead_work.work_and_return, range(8))
@@ -44,9 +44,9 @@ def test_all_that_stays_is_told_as_remains_and_the_next_use_gives_it_back(
     method, directory, run_python, files
 ):
     interrupted(method)
-    told = shmarray.segments()
-    assert sum(info.segment_bytes for info in told) == allocated_bytes(directory) > 8 * MIB
-    assert {info.kind for info in told} == {"remains"}
+    listed = shmarray.segments()
+    assert sum(info.segment_bytes for info in listed) == allocated_bytes(directory) > 8 * MIB
+    assert {info.kind for info in listed} == {"remains"}
     run_python("import shmarray; shmarray.zeros(1)")
     assert files() == []
 

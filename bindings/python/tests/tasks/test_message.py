@@ -214,8 +214,8 @@ def test_a_killed_worker_leaves_nothing(size, files):
     here.send(b"", [marked(size, 2)])
 
     def work():
-        kept = there.receive()
-        there.send(b"", [kept[1].array(0), marked(size, 3)])
+        unread = there.receive()
+        there.send(b"", [unread[1].array(0), marked(size, 3)])
         kill_me()
 
     assert in_child(work) == -signal.SIGKILL

@@ -112,10 +112,10 @@ def test_a_manager_of_the_users_hands_out_what_its_server_holds(method, files):
         frames = manager.Frames(3)
         frames.frame(1)[:] = 2
         assert frames.total() == 100_000
-        kept = frames.frame(1)
+        proxy = frames.frame(1)
         del frames
-    assert kept[0] == 2
-    del kept
+    assert proxy[0] == 2
+    del proxy
     sweep_after_deaths()
     assert files() == []
 
@@ -140,13 +140,13 @@ def test_a_manager_over_tcp_carries_arrays_in_band():
 def test_memory_of_a_killed_manager_is_given_back(files):
     manager = mp.get_context("fork").Manager()
     frames = manager.list([np.zeros(50_000)])
-    kept = frames[0]
+    proxy = frames[0]
     manager._process.kill()
     manager._process.join()
     with pytest.raises((EOFError, ConnectionError)):
         frames[0]
-    kept[0] = 1
-    del kept
+    proxy[0] = 1
+    del proxy
     sweep_after_deaths()
     assert files() == []
     assert manager._process.exitcode == -signal.SIGKILL

@@ -55,15 +55,15 @@ def answer(end, function, args):
     end.send(function(*args))
 
 
-def compare(given, is_pickled):
+def compare(sent, is_pickled):
     for name, array in arrays().items():
-        assert_same(given[name], as_pickled(array) if is_pickled else array)
+        assert_same(sent[name], as_pickled(array) if is_pickled else array)
 
 
 def test_arrays_of_every_kind_are_arguments(context, files):
-    given = arrays()
-    run(context, compare, given, context.get_start_method() != "fork")
-    del given
+    sent = arrays()
+    run(context, compare, sent, context.get_start_method() != "fork")
+    del sent
     shmarray.sweep()
     assert files() == []
 

@@ -99,16 +99,16 @@ def test_a_queue_holds_no_more_than_its_size(kind, maxsize):
     for number in range(maxsize):
         assert not q.full()
         q.put(number, block=False)
-    for taken in (1, maxsize, 1):
+    for count in (1, maxsize, 1):
         assert (q.full(), q.qsize()) == (True, maxsize)
         with pytest.raises(Full):
             q.put_nowait("too much")
         with pytest.raises(Full):
             q.put("too much", timeout=0.001)
-        for _ in range(taken):
+        for _ in range(count):
             q.get()
-        assert (q.full(), q.qsize()) == (False, maxsize - taken)
-        for number in range(taken):
+        assert (q.full(), q.qsize()) == (False, maxsize - count)
+        for number in range(count):
             q.put_nowait(number)
 
 

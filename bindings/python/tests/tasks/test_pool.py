@@ -176,19 +176,19 @@ def test_a_bar_of_progress_moves_with_each_result(pool, gate):
 
 
 def test_imap_reads_no_further_ahead_than_it_must(one, gate):
-    taken = []
+    begun = []
 
     def frames():
         for number in range(30):
-            taken.append(number)
+            begun.append(number)
             yield gate if number == 0 else np.full(50_000, number)
 
     results = one.imap(tasks.pass_or_sum, frames())
     gate.next_arrival()
-    until(lambda: len(taken) >= 4)  # two for the worker, one that waits, and one that waits to wait
+    until(lambda: len(begun) >= 4)  # two for the worker, one that waits, and one that waits to wait
     for _ in range(1000):
         os.sched_yield()
-    assert len(taken) == 4
+    assert len(begun) == 4
     gate.open()
     assert list(results) == [number * 50_000 for number in range(30)]
 
@@ -316,11 +316,11 @@ def test_a_worker_killed_after_its_result(one):
 def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
     first = Gate(tmp_path, "first")
     third = Gate(tmp_path, "third")
-    told = threading.Event()
+    has_failed = threading.Event()
     go_on = threading.Event()
 
     def holds_up(_):
-        told.set()
+        has_failed.set()
         go_on.wait()
 
     one.apply_async(first.pass_through, callback=holds_up)
@@ -331,7 +331,7 @@ def test_a_result_that_was_sent_is_not_lost_with_its_worker(one, tmp_path):
         lambda: len(worker_of(one).tasks) == 3
     )  # nobody gives it another task while the callback blocks that
     first.open()
-    told.wait()
+    has_failed.wait()
     third.next_arrival()  # so the second is done and its result under way
     os.kill(pid, signal.SIGKILL)
     go_on.set()

@@ -42,6 +42,6 @@ def by_joblib():
 def test_an_exception_that_cannot_be_unpickled_says_what_was_raised_and_where(way):
     with pytest.raises(pickle.UnpicklingError, match=r"TwoArgumentsError: this and that") as raised:
         way()
-    told = "".join(traceback.format_exception(raised.value))
-    assert "in fail_here" in told
-    assert 'raise TwoArgumentsError("this", "that")' in told
+    printed = "".join(traceback.format_exception(raised.value))
+    assert "in fail_here" in printed
+    assert 'raise TwoArgumentsError("this", "that")' in printed

@@ -58,10 +58,10 @@ def read_only(source, path):
 def store(array):
     """Stores into an argument if it may. Returns what it had and what it may."""
     data = np.asarray(array)
-    told = type(array).__name__, array.dtype.str, array.shape, values(data), data.flags.writeable
+    facts = type(array).__name__, array.dtype.str, array.shape, values(data), data.flags.writeable
     if data.flags.writeable:
         data[...] = data[::-1].copy()
-    return *told, values(data), getattr(array, "made_of", None)
+    return *facts, values(data), getattr(array, "made_of", None)
 
 
 def values(array):
@@ -144,10 +144,10 @@ def by_joblib(backend, arrays):
 def test_a_task_of_joblib_may_store_where_its_own_backend_lets_it(source, tmp_path):
     shmarray.joblib.register()
     arrays = read_only(source, tmp_path / "file.npy")
-    kept = [name for name in arrays if not name.endswith("of a file")]  # joblib maps files
-    arrays = [arrays[name] for name in kept]
+    names = [name for name in arrays if not name.endswith("of a file")]  # joblib maps files
+    arrays = [arrays[name] for name in names]
     for name, here, there in zip(
-        kept, by_joblib("shmarray", arrays), by_joblib("loky", arrays), strict=True
+        names, by_joblib("shmarray", arrays), by_joblib("loky", arrays), strict=True
     ):
         assert here == there, name
 

@@ -44,11 +44,11 @@ def test_functions_that_return_shared_memory_say_that_it_is_full():
 
 @pytest.mark.usefixtures("docker")
 def test_results_that_are_kept_leave_shared_memory_to_others():
-    kept = []
+    results = []
     for number in range(60):
-        kept.append(shmarray.loads(shmarray.dumps(np.full(4 * MIB, number, np.uint8))))
+        results.append(shmarray.loads(shmarray.dumps(np.full(4 * MIB, number, np.uint8))))
     assert all(
-        (array == number).all() and array.flags.writeable for number, array in enumerate(kept)
+        (array == number).all() and array.flags.writeable for number, array in enumerate(results)
     )
     assert shmarray.zeros(24 * MIB, "u1").nbytes == 24 * MIB
 
@@ -74,26 +74,26 @@ FOLDER = sys.argv[1]
 BIG = numpy.arange(25_000_000, dtype=numpy.int32)
 
 
-def look(array):
+def read(array):
     files = [*pathlib.Path(FOLDER).rglob("*.pkl")]
     return int(array.sum()), array.flags.writeable, len(files), array[5:100_000]
 
 
 shmarray.joblib.register()
-with warnings.catch_warnings(record=True) as told:
+with warnings.catch_warnings(record=True) as caught:
     warnings.simplefilter("always")
     for mode, writeable in (("r", False), ("r+", True), ("w+", True)):
         with joblib.Parallel(2, backend="shmarray", temp_folder=FOLDER, mmap_mode=mode) as parallel:
             for call in range(2):
-                looks = parallel(joblib.delayed(look)(BIG) for _ in range(4))
+                looks = parallel(joblib.delayed(read)(BIG) for _ in range(4))
                 expected = [(int(BIG.sum()), writeable, 1)] * 4
                 assert [one[:3] for one in looks] == expected, (mode, looks)
                 assert all(type(one[3]) is numpy.ndarray for one in looks)
                 assert all(one[3].flags.writeable for one in looks)
                 assert all((one[3] == BIG[5:100_000]).all() for one in looks)
                 assert os.listdir(FOLDER) == []
-told = [one for one in told if one.category is RuntimeWarning]
-assert len(told) == 1 and FOLDER in str(told[0].message), told
+caught = [one for one in caught if one.category is RuntimeWarning]
+assert len(caught) == 1 and FOLDER in str(caught[0].message), caught
 print("all is well")
 """
 

@@ -230,19 +230,19 @@ with open(sys.argv[2]) as heard:
 def test_a_daemon_holds_when_its_starters_are_gone_and_gives_back_at_its_end(
     ending, tmp_path, run_python, files
 ):
-    says = tmp_path / "says"
+    report = tmp_path / "says"
     hears = tmp_path / "hears"
-    os.mkfifo(says)
+    os.mkfifo(report)
     os.mkfifo(hears)
-    run_python(DAEMON, says, hears)  # ends when its starters have
-    pid, session, *texts = json.loads(says.read_text())
+    run_python(DAEMON, report, hears)  # ends when its starters have
+    pid, session, *texts = json.loads(report.read_text())
     daemon = Life(pid)
     assert session not in (pid, os.getsid(0))
     before = files()
     assert (shmarray.sweep().segments, files()) == (0, before)
     assert [shmarray.attach(text).tolist() for text in texts] == [[7] * 3, [8] * 3]
     hears.write_text("9")
-    assert json.loads(says.read_text()) == [[9, 7, 7], [9, 8, 8]]
+    assert json.loads(report.read_text()) == [[9, 7, 7], [9, 8, 8]]
     if ending == "killed":
         os.kill(pid, signal.SIGKILL)
     else:

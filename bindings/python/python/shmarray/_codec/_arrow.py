@@ -28,7 +28,7 @@ reducers: dict[type, Callable[[Any], Any]] = {}
 """The reducers by class. A reducer may return NotImplemented."""
 
 
-def look() -> None:
+def add_imported_classes() -> None:
     """Adds the classes of libraries that were imported since the last call."""
     global _modules
     if len(sys.modules) == _modules:
@@ -112,4 +112,4 @@ def _column(dtype: Any, memory: Any) -> Any:
 
 
 _modules = 0
-"""The number of imported modules at the last call of `look`."""
+"""The number of imported modules at the last call of `add_imported_classes`."""

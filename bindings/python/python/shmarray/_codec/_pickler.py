@@ -97,7 +97,7 @@ class ArrayPickler(pickle.Pickler):
         """Writes an object. If the payload is only a stream, returns it and whether this pickler
         may be used again, and drops the object. Else returns None.
         """
-        _arrow.look()
+        _arrow.add_imported_classes()
         self.dump(obj)
         written = _core.small_payload(self.stream, self.reducer, self.collector.buffers)
         if written is not None:

@@ -45,7 +45,7 @@ class _Loader:
         total = len(files)
         most = 0
 
-        def told(done: int, _count: int) -> None:
+        def report(done: int, _count: int) -> None:
             nonlocal most
             most = max(most, done + len(failures))
             assert progress is not None
@@ -53,8 +53,8 @@ class _Loader:
 
         while files or not failures:
             try:
-                tell = None if progress is None else told
-                array = _core.load_batch(files, self._shared, self._threads, tell)
+                callback = None if progress is None else report
+                array = _core.load_batch(files, self._shared, self._threads, callback)
                 return (read_only(array) if self._readonly else array), failures
             except Exception as error:
                 files, failed = self._without_failures(files, error)

@@ -432,8 +432,8 @@ def _without_options(
     arrays: tuple[Any, ...], named: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any], dict[str, Any]]:
     """Returns the arrays without names, those by their names, and the options."""
-    given = {name: named[name] for name in _OPTIONS if name in named}
-    options = {name: value for name, value in given.items() if _may_be_option(value)}
+    named_options = {name: named[name] for name in _OPTIONS if name in named}
+    options = {name: value for name, value in named_options.items() if _may_be_option(value)}
     if not options:
         return arrays, named, {}
     if len(arrays) == 1 and isinstance(arrays[0], Mapping) and options == named:

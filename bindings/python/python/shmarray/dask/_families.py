@@ -84,9 +84,9 @@ def _strided(array: _Array, standard: _Dumps, context: Any) -> _Serialized | Non
     span = sum((count - 1) * stride for count, stride in steps) + array.itemsize
     memory = memoryview(segment_memory)[offset : offset + span]
     header, _ = standard(np.empty(1, array.dtype), context=context)
-    told = {
+    layout = {
         "shape": array.shape,
         "strides": array.strides,
         "writeable": [array.flags.writeable],
     }
-    return {**header, "sub-header": {**header["sub-header"], **told}}, [memory]
+    return {**header, "sub-header": {**header["sub-header"], **layout}}, [memory]

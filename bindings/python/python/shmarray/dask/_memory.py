@@ -45,12 +45,12 @@ class Memory:
             if shared < _SMALL_BYTES:
                 return resident
             if looks_now or time.monotonic() >= self._next_look:
-                self._look(shared)
+                self._read_share(shared)
         except (OSError, KeyError):
             return None
         return resident - shared + round(shared * self._own_part)
 
-    def _look(self, shared: int) -> None:
+    def _read_share(self, shared: int) -> None:
         start = time.monotonic()
         found = _ROLLUP.search((self._folder / "smaps_rollup").read_bytes())
         end = time.monotonic()

@@ -126,7 +126,7 @@ class Snapshots:
         self.large_bytes = large_bytes
         self._mode = mode
         self._folder = folder
-        self._kept: dict[int, tuple[weakref.ref[Array], Array | None]] = {}
+        self._by_id: dict[int, tuple[weakref.ref[Array], Array | None]] = {}
         self._files: _Files | None = None
 
     def of(self, array: Array) -> Array | None:
@@ -136,10 +136,10 @@ class Snapshots:
         if array.nbytes <= self.large_bytes or array.dtype.hasobject or is_shared(array):
             return array
         key = id(array)
-        ref, snapshot = self._kept.get(key, (None, None))
+        ref, snapshot = self._by_id.get(key, (None, None))
         if ref is None or ref() is not array:
             snapshot = self._share(array)
-            self._kept[key] = weakref.ref(array, lambda ref: self._forget(key, ref)), snapshot
+            self._by_id[key] = weakref.ref(array, lambda ref: self._forget(key, ref)), snapshot
         return snapshot
 
     def _share(self, array: Array) -> Array | None:
@@ -161,15 +161,15 @@ class Snapshots:
         return self._files.reduce(array)
 
     def clear(self) -> None:
-        self._kept.clear()
+        self._by_id.clear()
         if self._files is not None:
             self._files.remove()
             self._files = None
 
     def _forget(self, key: int, ref: "weakref.ref[Array]") -> None:
         """Forgets an array that was garbage collected. Another may have its address by now."""
-        if self._kept.get(key, (None, None))[0] is ref:
-            del self._kept[key]
+        if self._by_id.get(key, (None, None))[0] is ref:
+            del self._by_id[key]
 
 
 class _Files:

@@ -135,14 +135,14 @@ class BaseContext(context.BaseContext):
         globals()["reduction"] = reduction
 
 
-def check_context(given: Any, parameter: str) -> None:
+def check_context(candidate: Any, parameter: str) -> None:
     """Raises TypeError if an argument is no context, for example the name of a start method. The
     message says how to get one.
     """
-    if not hasattr(given, "Process"):
-        method = given if given in _concrete_contexts else "spawn"
+    if not hasattr(candidate, "Process"):
+        method = candidate if candidate in _concrete_contexts else "spawn"
         call = f'{parameter}=shmarray.multiprocessing.get_context("{method}")'
-        raise TypeError(f"{parameter} must be a context, not {given!r}: {call}")
+        raise TypeError(f"{parameter} must be a context, not {candidate!r}: {call}")
 
 
 def _set_start_method(method: str | None) -> None:

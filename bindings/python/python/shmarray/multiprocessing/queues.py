@@ -135,7 +135,7 @@ class Queue(_StandardQueue[_T]):
 
     def qsize(self) -> int:
         """Returns about how many objects are in the queue."""
-        return self._slots.taken(self._reader)
+        return self._slots.count_taken(self._reader)
 
     def empty(self) -> bool:
         """Returns whether there is nothing to get now."""
@@ -143,7 +143,7 @@ class Queue(_StandardQueue[_T]):
 
     def full(self) -> bool:
         """Returns whether no queue slot is free now."""
-        return self._maxsize < _UNBOUNDED and self._slots.taken(self._reader) >= self._maxsize
+        return self._maxsize < _UNBOUNDED and self._slots.count_taken(self._reader) >= self._maxsize
 
     def close(self) -> None:
         """Ends the use of the queue by this process. Its messages are still sent."""

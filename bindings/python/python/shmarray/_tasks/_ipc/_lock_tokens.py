@@ -92,18 +92,18 @@ class LockTokenFile(Fd):
         left = [among] if among.first < among.end else []
         while left:
             asked = left.pop()
-            taken = locked(self._fd, asked)
-            if taken is None:
+            held = locked(self._fd, asked)
+            if held is None:
                 yield asked
                 continue
-            rest = Range(taken.end, asked.end), Range(asked.first, taken.first)
+            rest = Range(held.end, asked.end), Range(asked.first, held.first)
             left += [one for one in rest if one.first < one.end]
 
     def wait_until_free(self, among: Range) -> None:
         """Waits until nobody holds a byte of the range."""
-        while (taken := locked(self._fd, among)) is not None:
+        while (held := locked(self._fd, among)) is not None:
             token = self.open()
-            wait_for(token.fileno(), taken.first)
+            wait_for(token.fileno(), held.first)
             token.close()
 
 

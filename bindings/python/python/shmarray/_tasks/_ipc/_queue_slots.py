@@ -51,9 +51,9 @@ class QueueSlots:
         """
         self._slots.free(slot)
 
-    def taken(self, reader: QueueEnd) -> int:
+    def count_taken(self, reader: QueueEnd) -> int:
         """Returns the number of slots that are not free."""
-        return self._slots.taken(reader.pipe)
+        return self._slots.count_taken(reader.pipe)
 
 
 class MessageCounter(QueueSlots):
@@ -77,7 +77,7 @@ class MessageCounter(QueueSlots):
     def free(self, slot: bytes) -> None:  # noqa: ARG002
         self._slots.add_to_count(-1)
 
-    def taken(self, reader: QueueEnd) -> int:  # noqa: ARG002
+    def count_taken(self, reader: QueueEnd) -> int:  # noqa: ARG002
         return max(0, self._slots.count())
 
 

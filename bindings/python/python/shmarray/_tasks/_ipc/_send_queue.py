@@ -153,7 +153,7 @@ class SendQueue:
         poll.register(self._writer.fileno(), select.POLLOUT)
         poll.poll()
 
-    def _token_for(self, kept: list[int]) -> LockToken | None:
+    def _token_for(self, held: list[int]) -> LockToken | None:
         """Passes bytes from the token of this process to the token of a message, so that this
         process does not hold them once the message is received.
         """
@@ -161,7 +161,7 @@ class SendQueue:
             return None
         token = self._lock_tokens.open()
         with self.lock:
-            for byte in kept:
+            for byte in held:
                 share(self._lock_tokens.mine().fileno(), token.fileno(), byte)
                 self._lock_tokens.mine().free(byte)
         return token

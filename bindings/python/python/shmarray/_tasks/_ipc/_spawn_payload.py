@@ -61,11 +61,11 @@ def _environment() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name.startswith(_PREFIX)}
 
 
-def _take_over(told: dict[str, str]) -> None:
+def _take_over(environment: dict[str, str]) -> None:
     """Sets the environment of this process, which has not used shared memory yet."""
-    for name in _environment().keys() - told.keys():
+    for name in _environment().keys() - environment.keys():
         del os.environ[name]
-    os.environ.update(told)
+    os.environ.update(environment)
     _internals.follow_parent()
 
 

@@ -15,7 +15,7 @@ class Backlog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._added = self._taken = 0
+        self._added = self._taken_off = 0
         self._is_full = False
         self._has_room = threading.Event()
         self._has_room.set()
@@ -32,7 +32,7 @@ class Backlog:
         """Adds a task of this size, whether there is room or not."""
         with self._lock:
             self._added += size
-            if self._added - self._taken < BYTES_MOST or self._is_full:
+            if self._added - self._taken_off < BYTES_MOST or self._is_full:
                 return
             self._has_room.clear()
             self._is_full = True
@@ -42,12 +42,12 @@ class Backlog:
         """Takes a task off. Wakes the threads that wait for room when half of it is free, not for
         each task.
         """
-        self._taken += size
+        self._taken_off += size
         if self._is_full:
             self._make_room()
 
     def _make_room(self) -> None:
         with self._lock:
-            if self._added - self._taken <= BYTES_MOST // 2:
+            if self._added - self._taken_off <= BYTES_MOST // 2:
                 self._is_full = False
                 self._has_room.set()
