@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import shmarray
-import shmarray.multiprocessing
 from conftest import interrupted, run_forked
 from test_npy import npy
 
@@ -435,21 +434,6 @@ except KeyboardInterrupt:
     assert interrupted(code, str(tmp_path / "large.npy")) == ("interrupted\n", 0)
     shmarray.sweep()
     assert files() == []
-
-
-def load_in_worker(paths):
-    before = shmarray.copied_bytes()
-    batch = shmarray.load_batch(paths)
-    return batch, shmarray.copied_bytes() - before
-
-
-def test_a_batch_of_a_worker_comes_by_its_handle(paths):
-    with shmarray.multiprocessing.Pool(2) as pool:
-        before = shmarray.copied_bytes()
-        found = pool.map(load_in_worker, [paths[:3], paths[3:]])
-        assert shmarray.copied_bytes() == before
-    assert [numbers(batch) for batch, _ in found] == [[0, 1, 2], [3, 4, 5, 6]]
-    assert all(shmarray.is_shared(batch) for batch, _ in found)
 
 
 def test_a_batch_goes_to_another_process_by_its_handle(paths, peer):

@@ -9,7 +9,6 @@ PRELUDE = """
 import resource
 import numpy as np
 import shmarray
-import shmarray.multiprocessing as mp
 
 LIMIT = 1 << 20
 resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, resource.RLIM_INFINITY))

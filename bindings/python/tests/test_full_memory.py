@@ -7,14 +7,12 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import warnings
 
 import numpy as np
 import pytest
 
 import shmarray
-import shmarray.multiprocessing
 from conftest import files_in, run_forked
 
 SMALL = 4 << 20
@@ -250,25 +248,18 @@ def test_a_file_system_without_room_for_files_is_a_memory_error(named, inodes, s
     run_forked(fill_files, small_tmpfs(f"size=64m,nr_inodes={inodes}"), named)
 
 
-def warn_of_copies(way):
+def warn_of_copies():
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        way(np.zeros(SMALL))  # eight times what there is
+        shmarray.dumps(np.zeros(SMALL))  # eight times what there is
     [warning] = caught
     assert "inode" not in str(warning.message)
     assert warning.filename == __file__
 
 
-def put_and_get(array):
-    queue = shmarray.multiprocessing.SimpleQueue()
-    threading.Thread(target=queue.get).start()
-    queue.put(array)
-
-
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("way", [shmarray.dumps, put_and_get])
-def test_the_warning_of_copies_names_a_line_of_the_program(way):
-    run_forked(warn_of_copies, way)
+def test_the_warning_of_copies_names_a_line_of_the_program():
+    run_forked(warn_of_copies)
 
 
 def use_where_no_registry_fits(directory):

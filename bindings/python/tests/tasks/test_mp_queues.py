@@ -12,6 +12,7 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
+from conftest import run_forked
 from mp_queue_work import drain, put_all
 from shmarray.multiprocessing.queues import Empty, Full
 
@@ -387,3 +388,16 @@ def test_threads_share_a_queue():
     for thread in getters:
         thread.join()
     assert sorted(got) == list(range(600))
+
+
+def put_where_there_is_no_room():
+    queue = mp.SimpleQueue()
+    threading.Thread(target=queue.get).start()
+    with pytest.warns(RuntimeWarning, match="copied through pipes") as caught:
+        queue.put(np.zeros(4 << 20))
+    assert [one.filename for one in caught] == [__file__]
+
+
+def test_the_warning_of_copies_names_a_line_of_the_program(small_tmpfs):
+    small_tmpfs("size=4m")
+    run_forked(put_where_there_is_no_room)

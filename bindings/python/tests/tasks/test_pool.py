@@ -430,3 +430,14 @@ def test_kills_at_random_moments(method, kills):
         assert pool.map(tasks.square, range(50)) == [n * n for n in range(50)]
     pool.join()
     sweep_after_deaths()
+
+
+def test_a_batch_that_a_worker_has_loaded_comes_by_its_handle(one, tmp_path):
+    paths = [tmp_path / f"{number}.npy" for number in range(3)]
+    for number, path in enumerate(paths):
+        np.save(path, np.full((2, 3), number))
+    before = shmarray.copied_bytes()
+    batch = one.apply(shmarray.load_batch, (paths,))
+    assert shmarray.copied_bytes() == before
+    assert shmarray.is_shared(batch)
+    assert (batch == np.arange(3)[:, None, None]).all()
