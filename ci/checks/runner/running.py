@@ -27,10 +27,10 @@ ROOT = HERE.parents[2]
 LOGS = ROOT / "target/ci/logs"
 JUNIT = ROOT / "target/ci/junit"
 LAST_LINES = 60
-LOOK_SECONDS = 20
-SILENT_LOOKS = 30
-STUCK_LOOKS = 45
-# A suite that only polls now and then uses less processor time than this in STUCK_LOOKS.
+CHECK_SECONDS = 20
+SILENT_CHECKS = 30
+STUCK_CHECKS = 45
+# A suite that only polls now and then uses less processor time than this in STUCK_CHECKS.
 IDLE_SECONDS = 1
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 one_speaks = threading.Lock()
@@ -45,7 +45,7 @@ class Watch:
         self.log = log
         self.ticks = self.size = self.silent = self.still = 0
 
-    def look(self):
+    def check(self):
         """Prints what a silent suite does. Returns whether the suite is stuck."""
         ticks, runs = processes.used(self.pid)
         size = self.log.stat().st_size
@@ -55,12 +55,14 @@ class Watch:
         )
         self.still = 0 if works else self.still + 1
         self.size, self.ticks = size, ticks if works else self.ticks
-        stuck = self.still >= STUCK_LOOKS
-        if stuck or self.silent and self.silent % SILENT_LOOKS == 0:
-            self.say("waits for what does not come, and is killed" if stuck else "is still running")
+        stuck = self.still >= STUCK_CHECKS
+        if stuck or self.silent and self.silent % SILENT_CHECKS == 0:
+            self.print_state(
+                "waits for what does not come, and is killed" if stuck else "is still running"
+            )
         return stuck
 
-    def say(self, words):
+    def print_state(self, words):
         last = self.log.read_text(errors="replace").splitlines()[-10:]
         with one_speaks:
             print(
@@ -140,7 +142,7 @@ def run(suite, begin_before=float("inf")):
         count.failed.append("this suite ran no test")
     result = Result(suite, count, time.monotonic() - began, used, log_path)
     with one_speaks:
-        say(result)
+        print_result(result)
     return result
 
 
@@ -173,8 +175,8 @@ def ended(running, lifeline, name, log_path):
     fd = os.pidfd_open(running.pid)
     with contextlib.closing(select.epoll()) as ending:
         ending.register(fd, select.EPOLLIN)
-        while not ending.poll(LOOK_SECONDS):
-            if watch.look():
+        while not ending.poll(CHECK_SECONDS):
+            if watch.check():
                 break
     os.close(fd)
     os.close(lifeline)
@@ -183,7 +185,7 @@ def ended(running, lifeline, name, log_path):
     return running.returncode, usage.ru_utime + usage.ru_stime
 
 
-def say(result):
+def print_result(result):
     count = result.count
     counts = f"{count.passed:6} passed {len(count.failed):4} failed {len(count.reasons):4} skipped"
     counts += f" {len(count.flaky):4} flaky" if count.flaky else ""

@@ -176,10 +176,10 @@ def wait_for_file(path):
 
 @pytest.fixture
 def impatient(monkeypatch):
-    """A watch that looks often."""
-    monkeypatch.setattr(running, "LOOK_SECONDS", 0.05)
-    monkeypatch.setattr(running, "SILENT_LOOKS", 4)
-    monkeypatch.setattr(running, "STUCK_LOOKS", 10)
+    """A watch that checks often."""
+    monkeypatch.setattr(running, "CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(running, "SILENT_CHECKS", 4)
+    monkeypatch.setattr(running, "STUCK_CHECKS", 10)
 
 
 @pytest.mark.usefixtures("impatient")
@@ -196,11 +196,11 @@ def test_a_suite_that_waits_for_what_does_not_come_is_shown_killed_and_failed(ca
 
 @pytest.mark.usefixtures("impatient")
 def test_a_suite_that_works_in_silence_is_shown_and_not_killed(capsys, monkeypatch, logs):
-    looks = []
+    checks = []
     monkeypatch.setattr(
         running.Watch,
-        "look",
-        lambda watch, look=running.Watch.look: looked(looks, logs) or look(watch),
+        "check",
+        lambda watch, check=running.Watch.check: counted(checks, logs) or check(watch),
     )
     waits = f"import pathlib\nwhile not pathlib.Path({str(logs / 'enough')!r}).exists(): pass\n"
     count = running.run(Suite("works", python(waits), is_one_check=True)).count
@@ -208,10 +208,10 @@ def test_a_suite_that_works_in_silence_is_shown_and_not_killed(capsys, monkeypat
     assert "works is still running:" in capsys.readouterr().out
 
 
-def looked(looks, logs):
-    """Ends the work after three times as many looks as kill a stuck suite."""
-    looks.append(None)
-    if len(looks) == 3 * running.STUCK_LOOKS:
+def counted(checks, logs):
+    """Ends the work after three times as many checks as kill a stuck suite."""
+    checks.append(None)
+    if len(checks) == 3 * running.STUCK_CHECKS:
         (logs / "enough").touch()
 
 
