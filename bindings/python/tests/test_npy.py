@@ -46,7 +46,7 @@ def mapped(path):
 
 
 def zipped(path):
-    return gzip.open(io.BytesIO(gzip.compress(path.read_bytes())))
+    return gzip.open(io.BytesIO(gzip.compress(path.read_bytes(), 1)))
 
 
 SOURCES = {

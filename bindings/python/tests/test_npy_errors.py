@@ -89,7 +89,7 @@ OPENED = {
 
 
 def _compressed(path):
-    return io.BytesIO(gzip.compress(path.read_bytes()))
+    return io.BytesIO(gzip.compress(path.read_bytes(), 1))
 
 
 def check_named(load, opened, *names):
