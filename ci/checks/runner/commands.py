@@ -28,6 +28,7 @@ PYTHON_SOURCES = (
 )
 JUNIT_XML = "--junitxml={junit}/pytest.xml"
 PUBLISHED_CRATES = ("-p", "shmarray", "-p", "shmarray-ffi")
+CORES = len(os.sched_getaffinity(0))
 BUILT = os.environ.get("CARGO_TARGET_DIR", "target")
 
 
@@ -77,7 +78,10 @@ def pytest(*arguments):
 
 
 def python_tests(expression):
-    return pytest("bindings/python/tests", "-k", expression)
+    """Tests of the Python package. Many wait, so more processes run them than there are cores."""
+    return pytest(
+        "-n", str(CORES + 1), "--dist", "worksteal", "bindings/python/tests", "-k", expression
+    )
 
 
 def rust(*arguments):

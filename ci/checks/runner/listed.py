@@ -59,26 +59,9 @@ LONGEST = (
     "lint: Rust",
     "C and C++",
     "the crate as published --ci",
-    "C ABI and command line",
-    "core, portable backend --ci",
-    "conformance",
-    "core, musl --ci",
-    "Python: CPython's tests of multiprocessing",
-    "Python: CPython's tests of futures",
     "Debian 12 --release",
     "Debian 13 --release",
     "Debian sid --release",
-    "soak: workers killed --release",
-    "C and C++ --release",
-    "Miri --release",
-    "valgrind: C and Ruby --release",
-    "a new dtype --release",
-    "core, faults --release",
-    "core, musl --release",
-    "core, arm64 --release",
-    "installing --release",
-    "sanitizers: threads in core --release",
-    "core, crashes --release",
 )
 
 
@@ -156,7 +139,8 @@ FAULTS_QUICK = (
     "a_child_forked_at_any_step_of_another_threads_operation_goes_on",
     "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
 )
-# The tests of Python that kill many processes, start many interpreters, or fill memory.
+# The tests of Python that kill many processes, start many interpreters or type checkers, or fill
+# memory.
 PYTHON_RELEASE = " or ".join(
     (
         "(test_mp_kills and (spawn or forkserver))",
@@ -176,6 +160,11 @@ PYTHON_CI = " or ".join(
         "test_threads_may_use_arrays_to_the_end",
         "(test_an_interpreter_ends_quietly_with_a_pool_that_lives and (spawn or forkserver))",
         "test_kills_at_random_moments",
+        "test_types",
+        "test_arrays_of_one_process_after_the_other_fit",
+        "(test_a_child_forked_at_each_step and (locks or manager or process))",
+        "test_forks_beside_threads_that_make_and_drop",
+        "test_forty_generations",
     )
 )
 # The files of tests about what changes from one Python to the next.
@@ -202,6 +191,8 @@ WATCH_TESTS = (
     "ci/measurements/test_npy_corpus.py",
 )
 OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
+# The tests of Ruby that collect garbage all the time, or drop gigabytes of arrays.
+RUBY_CI = "/gc_stress|collector_that_always_runs|that_are_dropped_take_a_few/"
 INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
 
 HOUSE = [
@@ -251,7 +242,7 @@ PYTHON = [
 ]
 
 EVERYTHING = [
-    Suite("Ruby", [*RAKE_TEST, "ARGS=--verbose"]),
+    Suite("Ruby", [*RAKE_TEST, f"ARGS=--verbose --exclude {RUBY_CI}"]),
     Suite("valgrind: C and Ruby", bash("ci/valgrind", "--quick")),
     Suite("soak: workers killed", bash("ci/soak", "300")),
     Suite("packages: licences and sources", python("ci/published/packages.py")),
@@ -303,6 +294,7 @@ CI = [
         "test.test_concurrent_futures",
     ),
     Suite("Python: joblib's own tests", foreign("joblib_suite.py")),
+    Suite("Ruby", [*RAKE_TEST, f"ARGS=--verbose --name {RUBY_CI}"]),
     Suite("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI)),
     Suite("the crate as published", python("ci/published/crate.py")),
     Suite(
