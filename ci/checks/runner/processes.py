@@ -40,14 +40,27 @@ def below(pid):
 
 
 def used(pid):
-    """(Ticks of processor time that all descendants have used, whether one of them runs now)."""
+    """(Ticks of processor time that all descendants have used, whether one of them runs now or
+    waits for another suite's build).
+    """
     ticks = 0
     runs = False
     for other in below(pid):
         if (fields := status_of(PROC / str(other))) is not None:
             ticks += sum(map(int, fields[11:15]))  # its own and its waited-for children's
-            runs |= fields[0] == "R"
+            runs |= fields[0] == "R" or waits_for_a_build(other)
     return ticks, runs
+
+
+def waits_for_a_build(pid):
+    """Whether it is a cargo that waits for the lock of a target folder, in which another suite
+    builds.
+    """
+    try:
+        waits = (PROC / str(pid) / "wchan").read_text() == "locks_lock_inode_wait"
+        return waits and (PROC / str(pid) / "comm").read_text() == "cargo\n"
+    except OSError:
+        return False
 
 
 def children_by_parent():

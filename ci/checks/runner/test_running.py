@@ -1,13 +1,16 @@
 """Tests of the runner: a suite is watched, counted and reported."""
 
+import fcntl
 import os
 import pathlib
 import select
+import shutil
 import signal
 import subprocess
 import sys
 
 import junit
+import processes
 import pytest
 import running
 from report import report
@@ -192,6 +195,21 @@ def test_a_suite_that_waits_for_what_does_not_come_is_shown_killed_and_failed(ca
     assert "stuck waits for what does not come, and is killed:" in said
     assert "wait_for_partner" in said  # the function of the kernel that opens a fifo
     assert "the last words" in said
+
+
+def test_a_cargo_that_waits_for_another_build_is_no_stuck_process(tmp_path):
+    (tmp_path / "cargo").symlink_to(shutil.which("flock"))
+    lock = tmp_path / "lock"
+    with open(lock, "w") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        for name, waits in (("cargo", True), ("flock", False)):
+            program = shutil.which(name, path=f"{tmp_path}:{os.environ['PATH']}")
+            waiting = subprocess.Popen([program, lock, "true"])
+            while "lock" not in pathlib.Path(f"/proc/{waiting.pid}/wchan").read_text():
+                pass
+            assert processes.waits_for_a_build(waiting.pid) == waits
+            waiting.kill()
+            waiting.wait()
 
 
 @pytest.mark.usefixtures("impatient")
