@@ -1,20 +1,40 @@
-// The C driver of the conformance runner: one command a line, one answer a line.
+// The C driver: one command a line, one answer a line. README.md has the commands.
+#define _GNU_SOURCE
 #include <complex.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <inttypes.h>
 #include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
 
 #include <shmarray.h>
 
 // The longest line: a handle whose dtype has the longest text allowed.
-enum { LINE_BYTES = 1 << 17 };
+enum { LINE_BYTES = 1 << 17, WARM_UP = 100, MOST_ARRAYS = 4096, MOST_WORDS = 6 };
+static const int64_t longest_ns = 5000000;
 
 static char line[LINE_BYTES], text[LINE_BYTES];
-static shma_array *held;
-static shma_channel *published;
+static shma_channel *published, *queue, *broadcast;
+static shma_pipe *out_pipe, *in_pipe;
 static shma_error error;
+
+// The arrays by key, each with the value of all its elements; 0 stands for none.
+static struct entry {
+    char key[16];
+    shma_array *array;
+    int64_t value;
+} entries[MOST_ARRAYS];
+static struct entry *last_entry = entries;
 
 // The pattern's numbers are exact, normal and not zero in binary16, so nothing rounds.
 static uint16_t half_of(double value) {
@@ -106,10 +126,36 @@ static void refuse(int32_t status, const char *message) {
     say_error();
 }
 
-// Keeps the new array before it closes the old one: they may be the same segment.
-static void hold(shma_array *array) {
-    shma_array_close(held);
-    held = array;
+static struct entry *entry_of(const char *key) {
+    for (struct entry *entry = entries; entry < last_entry; entry++)
+        if (strcmp(entry->key, key) == 0)
+            return entry;
+    return NULL;
+}
+
+static void say_handle_of(const shma_array *array) {
+    if (shma_array_handle(array, text, sizeof text, NULL, &error))
+        say_error();
+    else
+        printf("ok %s", text);
+}
+
+// Keeps the new array before it closes the old one of this key: they may be the same segment.
+static void keep(const char *key, shma_array *array, int64_t value) {
+    struct entry *entry = entry_of(key);
+    if (!entry) {
+        entry = last_entry++;
+        snprintf(entry->key, sizeof entry->key, "%s", key);
+        entry->array = NULL;
+    }
+    shma_array_close(entry->array);
+    entry->array = array;
+    entry->value = value;
+}
+
+static void drop_entry(struct entry *entry) {
+    shma_array_close(entry->array);
+    *entry = *--last_entry;
 }
 
 // `*array` becomes a view of it; NULL stays NULL, and a failure makes it NULL.
@@ -129,7 +175,7 @@ static void transpose(shma_array **array) {
     *array = view;
 }
 
-static shma_array *make(shma_dtype dtype, const char *layout) {
+static shma_array *make_layout(shma_dtype dtype, const char *layout) {
     static const struct {
         const char *layout;
         size_t ndim;
@@ -159,21 +205,6 @@ static shma_array *make(shma_dtype dtype, const char *layout) {
     return array;
 }
 
-static void hello(void) { printf("ok c %s", shma_version()); }
-
-static void say_dtypes(void) {
-    fputs("ok", stdout);
-    for (size_t row = 0; row < DTYPE_COUNT; row++)
-        printf(" %s", dtypes[row].text);
-}
-
-static void say_handle(void) {
-    if (shma_array_handle(held, text, sizeof text, NULL, &error))
-        say_error();
-    else
-        printf("ok %s", text);
-}
-
 static shma_dtype dtype_of(const char *name) {
     for (size_t row = 0; row < DTYPE_COUNT; row++)
         if (strcmp(name, dtypes[row].text) == 0)
@@ -181,175 +212,755 @@ static shma_dtype dtype_of(const char *name) {
     return SHMA_OPAQUE;
 }
 
-static void fill(const shma_array *array) {
+static void fill_pattern(const shma_array *array) {
     for (size_t k = 0; k < shma_array_size(array); k++)
         store(shma_array_dtype(array), element(array, k), (int64_t)k);
 }
 
-static void create(char *rest) {
-    char *layout = strchr(rest, ' ');
-    if (layout)
-        *layout++ = 0;
-    const shma_dtype dtype = dtype_of(rest);
-    if (!layout || dtype == SHMA_OPAQUE) {
-        refuse(SHMA_ERROR_INVALID_DTYPE, "C has no elements of that dtype");
-        return;
-    }
-    shma_array *array = make(dtype, layout);
-    if (!array) {
-        say_error();
-        return;
-    }
-    fill(array);
-    hold(array);
-    say_handle();
+// Writes the first element last: where it is there, all are.
+static void fill(const shma_array *array, int64_t value) {
+    volatile int64_t *data = shma_array_data(array);
+    for (size_t k = shma_array_size(array); k-- > 0;)
+        data[k] = value;
 }
 
-static void attach(const char *rest) {
-    const char *handle = strchr(rest, ' ');
-    const shma_access access = strncmp(rest, "ro ", 3) == 0 ? SHMA_READ_ONLY : SHMA_READ_WRITE;
-    shma_array *array = NULL;
-    if (shma_array_attach(handle ? handle + 1 : "", access, &array, &error)) {
-        say_error();
-        return;
-    }
-    hold(array);
-    shma_array_dtype_text(held, text, sizeof text, NULL, NULL);
-    printf("ok %s", text);
-    say_numbers(shma_array_shape(held), shma_array_ndim(held));
-    say_numbers(shma_array_strides(held), shma_array_ndim(held));
+static bool is_all(const shma_array *array, int64_t value) {
+    const int64_t *data = shma_array_data(array);
+    const int64_t step = shma_array_strides(array)[0] / (int64_t)sizeof *data;
+    for (size_t k = 0; k < shma_array_size(array); k++)
+        if (data[(int64_t)k * step] != value)
+            return false;
+    return true;
 }
 
 // Compares one element with pattern(number); says `bad` and returns false when it differs.
-static bool is_right(size_t k, int64_t number) {
-    if (is_pattern(shma_array_dtype(held), element(held, k), number))
+static bool is_right(const shma_array *array, size_t k, int64_t number) {
+    if (is_pattern(shma_array_dtype(array), element(array, k), number))
         return true;
     printf("bad %zu ", k);
-    say_hex(element(held, k), shma_array_itemsize(held));
+    say_hex(element(array, k), shma_array_itemsize(array));
     return false;
 }
 
-static void compare(void) {
-    const size_t size = shma_array_size(held);
+static void compare_array(const shma_array *array) {
+    const size_t size = shma_array_size(array);
     for (size_t k = 0; k < size; k++)
-        if (!is_right(k, (int64_t)k))
+        if (!is_right(array, k, (int64_t)k))
             return;
     printf("ok %zu", size);
 }
 
-static void publish(char *rest) {
+static shma_access access_of(const char *name) {
+    return strcmp(name, "ro") == 0 ? SHMA_READ_ONLY : SHMA_READ_WRITE;
+}
+
+// The answer of a call that has no other result.
+static void say_status(shma_status status) {
+    if (status < 0)
+        say_error();
+    else
+        fputs(status == SHMA_OK ? "ok" : "none", stdout);
+}
+
+static void say_errno(bool done) {
+    if (done)
+        fputs("ok", stdout);
+    else
+        perror("error"), fputs("error errno", stdout);
+}
+
+// Each command has the words of its line, without the first; `w[n]` is "" if there are fewer.
+typedef char *const *words;
+
+static void hello(words w) {
+    (void)w;
+    printf("ok c %s", shma_version());
+}
+
+static void say_dtypes(words w) {
+    (void)w;
+    fputs("ok", stdout);
+    for (size_t row = 0; row < DTYPE_COUNT; row++)
+        printf(" %s", dtypes[row].text);
+}
+
+static void create(words w) {
+    const shma_dtype dtype = dtype_of(w[1]);
+    if (dtype == SHMA_OPAQUE) {
+        refuse(SHMA_ERROR_INVALID_DTYPE, "C has no elements of that dtype");
+        return;
+    }
+    shma_array *array = make_layout(dtype, w[2]);
+    if (!array) {
+        say_error();
+        return;
+    }
+    fill_pattern(array);
+    keep(w[0], array, 0);
+    say_handle_of(array);
+}
+
+static void attach(words w) {
+    shma_array *array = NULL;
+    if (shma_array_attach(w[2], access_of(w[1]), &array, &error)) {
+        say_error();
+        return;
+    }
+    keep(w[0], array, 0);
+    shma_array_dtype_text(array, text, sizeof text, NULL, NULL);
+    printf("ok %s", text);
+    say_numbers(shma_array_shape(array), shma_array_ndim(array));
+    say_numbers(shma_array_strides(array), shma_array_ndim(array));
+}
+
+static void publish(words w) {
     const int64_t shape[] = {2, 3, 4};
-    const char *name = strtok(rest, " "), *dtype = strtok(NULL, " ");
     shma_loan *loan = NULL;
     shma_channel_close(published);
     published = NULL;
-    if (!dtype ||
-        shma_channel_create(name, dtype_of(dtype), 3, shape, NULL, NULL, &published, &error) ||
+    if (shma_channel_create(w[0], dtype_of(w[1]), 3, shape, NULL, NULL, &published, &error) ||
         shma_channel_loan(published, 0, NULL, SHMA_NO_TIMEOUT, &loan, &error)) {
         say_error();
         return;
     }
-    fill(shma_loan_array(loan));
-    if (shma_loan_publish(loan, dtype, strlen(dtype), NULL, &error) ||
+    fill_pattern(shma_loan_array(loan));
+    if (shma_loan_publish(loan, w[1], strlen(w[1]), NULL, &error) ||
         shma_channel_handle(published, text, sizeof text, NULL, &error))
         say_error();
     else
         printf("ok %s", text);
 }
 
-static void receive(const char *handle_or_name) {
+static void receive(words w) {
     shma_channel *channel = NULL;
     shma_delivery *delivery = NULL;
-    if (shma_channel_open(handle_or_name, 1, 0, &channel, &error) ||
+    if (shma_channel_open(w[0], 1, 0, &channel, &error) ||
         shma_channel_receive(channel, SHMA_NO_TIMEOUT, &delivery, &error)) {
         say_error();
     } else {
         size_t bytes = 0;
         const char *meta = shma_delivery_meta(delivery, &bytes);
-        hold(shma_array_retain(shma_delivery_array(delivery)));
-        compare();
+        compare_array(shma_delivery_array(delivery));
         printf(" %.*s", (int)bytes, meta);
-        hold(NULL);
     }
     shma_delivery_close(delivery);
     shma_channel_close(channel);
 }
 
-static void write_last(void) {
-    if (shma_array_is_readonly(held)) {
-        fputs("refused the array is read-only", stdout);
+static void make(words w) {
+    const int64_t count = atoll(w[1]), value = atoll(w[2]);
+    shma_options options = SHMA_OPTIONS_INIT;
+    shma_array *array = NULL;
+    if (*w[3] && strcmp(w[3], "-") != 0)
+        options.name = w[3];
+    options.mode = (uint32_t)strtoul(w[4], NULL, 8);
+    options.persist = *w[5] == '1';
+    if (shma_array_create(SHMA_INT64, 1, &count, &options, &array, &error)) {
+        say_error();
         return;
     }
-    store(shma_array_dtype(held), element(held, shma_array_size(held) - 1), 100);
+    if (value != 0)
+        fill(array, value);
+    keep(w[0], array, value);
+    say_handle_of(array);
+}
+
+static void share(words w) {
+    const int64_t count = atoll(w[1]), value = atoll(w[2]), strides = 2 * sizeof value;
+    int64_t *mine = malloc(sizeof *mine * (size_t)(2 * count));
+    shma_array *array = NULL;
+    for (int64_t k = 0; k < 2 * count; k++)
+        mine[k] = value;
+    if (shma_array_share(mine, SHMA_INT64, 1, &count, &strides, NULL, &array, &error)) {
+        say_error();
+    } else {
+        keep(w[0], array, value);
+        say_handle_of(array);
+    }
+    free(mine);
+}
+
+// `view KEY OTHER`: every second element of the other array, from the second on.
+static void view(words w) {
+    const struct entry *other = entry_of(w[1]);
+    shma_array *array = NULL;
+    if (!other)
+        refuse(SHMA_ERROR_INVALID_ARGUMENT, "no such array is held");
+    else if (shma_array_slice(other->array, 0, 1, SHMA_END, 2, &array, &error))
+        say_error();
+    else
+        keep(w[0], array, 0), say_handle_of(array);
+}
+
+static void check(words w) {
+    size_t right = 0, wrong = 0;
+    (void)w;
+    for (const struct entry *entry = entries; entry < last_entry; entry++) {
+        if (entry->value == 0)
+            continue;
+        if (is_all(entry->array, entry->value))
+            right++;
+        else
+            printf("%s %s", wrong++ ? "" : "bad", entry->key);
+    }
+    if (wrong == 0)
+        printf("ok %zu", right);
+}
+
+static void drop(words w) {
+    if (!*w[0]) {
+        while (last_entry > entries)
+            drop_entry(last_entry - 1);
+        shma_channel_close(published), shma_channel_close(queue), shma_channel_close(broadcast);
+        published = queue = broadcast = NULL;
+    }
+    for (int i = 0; i < MOST_WORDS && *w[i]; i++)
+        if (entry_of(w[i]))
+            drop_entry(entry_of(w[i]));
     fputs("ok", stdout);
 }
 
-static void written(void) {
-    if (is_right(shma_array_size(held) - 1, 100))
+static void unlink_name(words w) { say_status(shma_segment_unlink(w[0], &error)); }
+
+static void discard(words w) { say_status(shma_handle_discard(w[0], &error)); }
+
+static void sweep(words w) {
+    uint64_t segments = 0;
+    (void)w;
+    if (shma_sweep(&segments, NULL, &error))
+        say_error();
+    else
+        printf("ok %" PRIu64, segments);
+}
+
+static void list_segments(words w) {
+    shma_segment_list *list = NULL;
+    (void)w;
+    if (shma_segment_list_create(&list, &error)) {
+        say_error();
+        return;
+    }
+    fputs("ok", stdout);
+    for (size_t index = 0; index < shma_segment_list_count(list); index++) {
+        const shma_segment_info *info = shma_segment_list_get(list, index);
+        if (info->kind == SHMA_SEGMENT_ARRAY)
+            printf(" %s", info->name ? info->name : "-");
+    }
+    shma_segment_list_close(list);
+}
+
+// Messages.
+static void take_pipes(words w) {
+    if (shma_pipe_from_fd(atoi(w[0]), &out_pipe, &error) ||
+        shma_pipe_from_fd(atoi(w[1]), &in_pipe, &error))
+        say_error();
+    else
         fputs("ok", stdout);
 }
 
-static void say_bytes(void) {
-    const size_t size = shma_array_size(held), itemsize = shma_array_itemsize(held);
-    fputs(size != 0 && itemsize != 0 ? "ok " : "ok -", stdout);
-    for (size_t k = 0; k < size; k++)
-        say_hex(element(held, k), itemsize);
+static void send_arrays(words w) {
+    shma_array *arrays[MOST_WORDS];
+    size_t count = 0, used = 0;
+    for (int i = 0; i < MOST_WORDS && *w[i]; i++) {
+        const struct entry *entry = entry_of(w[i]);
+        if (!entry || entry->value == 0)
+            continue;
+        used += (size_t)snprintf(text + used, sizeof text - used, "%" PRId64 " ", entry->value);
+        arrays[count++] = entry->array;
+    }
+    say_status(shma_pipe_send(out_pipe, arrays, count, text, used, longest_ns, &error));
 }
 
-static void let_go(void) {
-    hold(NULL);
-    shma_channel_close(published);
-    published = NULL;
+static void take(words w) {
+    shma_message *message = NULL;
+    const shma_status status = shma_pipe_receive(in_pipe, longest_ns, &message, &error);
+    if (status != SHMA_OK) {
+        say_status(status);
+        return;
+    }
+    size_t bytes = 0;
+    const char *payload = shma_message_payload(message, &bytes);
+    snprintf(text, sizeof text, "%.*s", (int)bytes, payload);
+    const size_t count = shma_message_count(message);
+    char *values = text;
+    for (size_t index = 0; index < count && *w[0] != '-'; index++) {
+        const int64_t value = strtoll(values, &values, 10);
+        shma_array *array = NULL;
+        if (shma_message_array(message, index, access_of(w[1]), &array, &error)) {
+            say_error();
+            goto done;
+        }
+        if (!is_all(array, value)) {
+            printf("bad %zu", index);
+            shma_array_close(array);
+            goto done;
+        }
+        keep(w[0], array, value);
+    }
+    printf("ok %zu", count);
+done:
+    shma_message_close(message);
+}
+
+static bool open_common(shma_channel **channel, bool is_queue) {
+    const int64_t shape[] = {2000};
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.slots = 5;
+    options.exist_ok = 1;
+    if (!is_queue) {
+        options.mode = SHMA_BROADCAST;
+        options.when_full = SHMA_WHEN_FULL_DROP_OLDEST;
+    }
+    return *channel ||
+           shma_channel_create(is_queue ? "common-queue" : "common-broadcast", SHMA_INT64, 1, shape,
+                               NULL, &options, channel, &error) == SHMA_OK;
+}
+
+// Sends a value, or receives one where it is 0.
+static void use_channel(words w) {
+    const bool is_queue = strcmp(w[0], "queue") == 0;
+    shma_channel **channel = is_queue ? &queue : &broadcast;
+    shma_loan *loan = NULL;
+    shma_delivery *delivery = NULL;
+    if (!open_common(channel, is_queue)) {
+        say_error();
+        return;
+    }
+    if (strcmp(w[1], "0") != 0) {
+        shma_status status = shma_channel_loan(*channel, 0, NULL, longest_ns, &loan, &error);
+        if (status == SHMA_OK) {
+            fill(shma_loan_array(loan), atoll(w[1]));
+            status = shma_loan_publish(loan, w[1], strlen(w[1]), NULL, &error);
+        }
+        say_status(status);
+        if (status == SHMA_OK)
+            fputs(" 0", stdout);
+        return;
+    }
+    const shma_status status = shma_channel_receive(*channel, longest_ns, &delivery, &error);
+    if (status != SHMA_OK) {
+        say_status(status);
+        return;
+    }
+    size_t bytes = 0;
+    const char *meta = shma_delivery_meta(delivery, &bytes);
+    snprintf(text, sizeof text, "%.*s", (int)bytes, meta);
+    fputs(is_all(shma_delivery_array(delivery), atoll(text)) ? "ok 1" : "bad 0", stdout);
+    shma_delivery_close(delivery);
+}
+
+// Processes.
+//
+// Forks a process that goes on alone: the host adopts it.
+static void fork_child(words w) {
+    int status = -1;
+    fflush(stdout);
+    const pid_t child = fork();
+    if (child > 0) {
+        say_errno(waitpid(child, &status, 0) == child && status == 0);
+        return;
+    }
+    if (fork() > 0)
+        _exit(0);
+    dup2(open(w[0], O_RDONLY), 0);
+    dup2(open(w[1], O_WRONLY), 1);
+    printf("ok %d", getpid());
+}
+
+static void begin_session(words w) {
+    (void)w;
+    say_errno(setsid() > 0);
+}
+
+static void set_directory(words w) { say_errno(setenv("SHMARRAY_DIR", w[0], 1) == 0); }
+
+static void become_user(words w) {
+    const uid_t id = (uid_t)atoi(w[0]);
+    say_errno(setgroups(0, NULL) == 0 && setgid(id) == 0 && setuid(id) == 0);
+}
+
+static void close_fds(words w) {
+    for (int fd = atoi(w[0]); fd < 4096; fd++)
+        close(fd);
     fputs("ok", stdout);
 }
 
-// The commands without arguments, and whether each needs an array, elements of a C type, and at
-// least one element.
+static atomic_bool stopped;
+static atomic_long rounds;
+
+// Makes, attaches and drops arrays.
+static void *work_in_thread(void *unused) {
+    (void)unused;
+    const int64_t count = 1000;
+    while (!stopped) {
+        char handle[2048];
+        shma_array *own = NULL, *again = NULL;
+        if (shma_array_create(SHMA_INT64, 1, &count, NULL, &own, NULL) ||
+            shma_array_handle(own, handle, sizeof handle, NULL, NULL) ||
+            shma_array_attach(handle, SHMA_READ_ONLY, &again, NULL))
+            abort();
+        ((int64_t *)shma_array_data(own))[999] = 7;
+        if (((const int64_t *)shma_array_data(again))[999] != 7)
+            abort();
+        shma_array_close(own);
+        shma_array_close(again);
+        rounds++;
+    }
+    return NULL;
+}
+
+// Starts so many threads; 0 stops them.
+static void set_threads(words w) {
+    static pthread_t threads[8];
+    static int started;
+    const int count = atoi(w[0]);
+    stopped = count == 0;
+    for (; count == 0 && started > 0; started--)
+        pthread_join(threads[started - 1], NULL);
+    for (; started < count; started++)
+        pthread_create(&threads[started], NULL, work_in_thread, NULL);
+    fputs("ok", stdout);
+}
+
+static void say_rounds(words w) {
+    (void)w;
+    printf("ok %ld", rounds);
+}
+
+static void spawn_cat(words w) {
+    snprintf(text, sizeof text, "cat <%s >%s &", w[0], w[1]);
+    say_errno(system(text) == 0);
+}
+
+static void exec_program(words w) {
+    execlp(w[0], w[0], (char *)NULL);
+    fputs("error errno", stdout);
+}
+
+static void end(words w) {
+    if (strcmp(w[0], "exit") == 0)
+        exit(0);
+    if (strcmp(w[0], "quick_exit") == 0)
+        quick_exit(0);
+    if (strcmp(w[0], "kill") == 0)
+        raise(SIGKILL);
+    if (strcmp(w[0], "abort") == 0)
+        abort();
+    _exit(0);
+}
+
+// Measurements: the loops are timed here.
+static double now(void) {
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+static void must(shma_status status) {
+    if (status == SHMA_OK)
+        return;
+    fprintf(stderr, "%s: %s\n", shma_status_name(status), error.message);
+    exit(1);
+}
+
+// Not cleared: clearing is a memset of the size.
+static void create_and_close(int64_t bytes, int count) {
+    shma_options options = SHMA_OPTIONS_INIT;
+    options.uninitialized = 1;
+    for (int i = 0; i < count; i++) {
+        shma_array *array;
+        must(shma_array_create(SHMA_UINT8, 1, &bytes, &options, &array, &error));
+        shma_array_close(array);
+    }
+}
+
+static void time_create(words w) {
+    const int64_t bytes = atoll(w[0]);
+    const int count = atoi(w[1]);
+    create_and_close(bytes, count / 10 + 1);
+    const double began = now();
+    create_and_close(bytes, count);
+    printf("ok %.9f", (now() - began) / count);
+}
+
+static shma_array *attached(const char *handle) {
+    shma_array *array;
+    must(shma_array_attach(handle, SHMA_READ_WRITE, &array, &error));
+    return array;
+}
+
+static double attach_all(char **handles, shma_array **arrays, size_t count) {
+    const double began = now();
+    for (size_t i = 0; i < count; i++)
+        arrays[i] = attached(handles[i]);
+    return (now() - began) / (double)count;
+}
+
+static double attach_held(const char *handle, int count) {
+    const double began = now();
+    for (int i = 0; i < count; i++)
+        shma_array_close(attached(handle));
+    return (now() - began) / count;
+}
+
+static size_t read_handles(const char *path, char **handles, size_t most) {
+    FILE *file = fopen(path, "r");
+    size_t count = 0;
+    while (file && count < most && fgets(text, sizeof text, file)) {
+        text[strcspn(text, "\n")] = 0;
+        handles[count++] = strdup(text);
+    }
+    if (file)
+        fclose(file);
+    return count;
+}
+
+// The first handle is attached before the clock starts: it pays for what is done once.
+static void time_attach(words w) {
+    enum { MOST = 1024 };
+    char *handles[MOST];
+    shma_array *arrays[MOST];
+    const size_t count = read_handles(w[1], handles, MOST);
+    arrays[0] = attached(handles[0]);
+    const double cold = attach_all(handles + 1, arrays + 1, count - 1);
+    const double held = attach_held(handles[1], atoi(w[0]));
+    for (size_t i = 1; i < count; i++)
+        shma_array_close(arrays[i]);
+    const double again = attach_all(handles + 1, arrays + 1, count - 1);
+    for (size_t i = 0; i < count; i++) {
+        shma_array_close(arrays[i]);
+        free(handles[i]);
+    }
+    printf("ok %.9f %.9f %.9f", cold, held, again);
+}
+
+// One of the two channels of a measurement; `bytes` makes it.
+static shma_channel *channel_of(const char *name, const char *part, const int64_t *bytes) {
+    char whole[100];
+    shma_channel *channel;
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.slots = 4;
+    snprintf(whole, sizeof whole, "%s.%s", name, part);
+    if (bytes)
+        must(shma_channel_create(whole, SHMA_UINT8, 1, bytes, NULL, &options, &channel, &error));
+    else
+        must(shma_channel_open(whole, 1, SHMA_NO_TIMEOUT, &channel, &error));
+    return channel;
+}
+
+static void send_first(const shma_channel *channel, unsigned char first) {
+    shma_loan *loan;
+    must(shma_channel_loan(channel, 0, NULL, SHMA_NO_TIMEOUT, &loan, &error));
+    *(unsigned char *)shma_array_data(shma_loan_array(loan)) = first;
+    must(shma_loan_publish(loan, NULL, 0, NULL, &error));
+}
+
+// Returns the first byte, or -1 at the end of the stream.
+static int receive_first(const shma_channel *channel, int64_t timeout_ns) {
+    shma_delivery *delivery;
+    shma_status status;
+    do
+        status = shma_channel_receive(channel, timeout_ns, &delivery, &error);
+    while (status == SHMA_TIMED_OUT);
+    if (status > SHMA_OK)
+        return -1;
+    must(status);
+    const int first = *(const unsigned char *)shma_array_data(shma_delivery_array(delivery));
+    shma_delivery_close(delivery);
+    return first;
+}
+
+static int64_t timeout_of(const char *wait) {
+    return strcmp(wait, "poll") == 0 ? 0 : SHMA_NO_TIMEOUT;
+}
+
+static void time_ask(words w) {
+    const int64_t bytes = atoll(w[1]), count = atoll(w[2]), timeout_ns = timeout_of(w[3]);
+    shma_channel *there = channel_of(w[0], "there", &bytes);
+    shma_channel *back = channel_of(w[0], "back", &bytes);
+    double began = 0;
+    for (int64_t number = -WARM_UP; number < count; number++) {
+        if (number == 0)
+            began = now();
+        send_first(there, (unsigned char)number);
+        if (receive_first(back, timeout_ns) != (unsigned char)number)
+            exit(2);
+    }
+    printf("ok %.9f", (now() - began) / (double)count);
+    shma_channel_close(there);
+    shma_channel_close(back);
+}
+
+static void time_answer(words w) {
+    shma_channel *there = channel_of(w[0], "there", NULL);
+    shma_channel *back = channel_of(w[0], "back", NULL);
+    for (int first; (first = receive_first(there, timeout_of(w[1]))) >= 0;)
+        send_first(back, (unsigned char)first);
+    shma_channel_close(there);
+    shma_channel_close(back);
+    fputs("ok", stdout);
+}
+
 static const struct {
     const char *name;
-    void (*answer)(void);
-    bool array, elements, last;
+    void (*answer)(words);
 } commands[] = {
-    {"hello", hello, false, false, false},      {"dtypes", say_dtypes, false, false, false},
-    {"handle", say_handle, true, false, false}, {"bytes", say_bytes, true, false, false},
-    {"compare", compare, true, true, false},    {"write", write_last, true, true, true},
-    {"written", written, true, true, true},     {"close", let_go, false, false, false},
+    {"hello", hello},
+    {"dtypes", say_dtypes},
+    {"create", create},
+    {"attach", attach},
+    {"publish", publish},
+    {"receive", receive},
+    {"make", make},
+    {"share", share},
+    {"view", view},
+    {"check", check},
+    {"drop", drop},
+    {"unlink", unlink_name},
+    {"discard", discard},
+    {"sweep", sweep},
+    {"segments", list_segments},
+    {"pipes", take_pipes},
+    {"send", send_arrays},
+    {"take", take},
+    {"channel", use_channel},
+    {"fork", fork_child},
+    {"session", begin_session},
+    {"directory", set_directory},
+    {"user", become_user},
+    {"close_fds", close_fds},
+    {"threads", set_threads},
+    {"rounds", say_rounds},
+    {"spawn", spawn_cat},
+    {"exec", exec_program},
+    {"end", end},
+    {"time_create", time_create},
+    {"time_attach", time_attach},
+    {"time_ask", time_ask},
+    {"time_answer", time_answer},
 };
 
-static void answer_plain(const char *name) {
-    for (size_t row = 0; row < sizeof commands / sizeof *commands; row++) {
-        if (strcmp(name, commands[row].name) != 0)
+// The commands of one array: whether each needs elements of a C type, and at least one.
+static void compare(struct entry *held, words w) {
+    (void)w;
+    compare_array(held->array);
+}
+
+static void write_last(struct entry *held, words w) {
+    (void)w;
+    if (shma_array_is_readonly(held->array)) {
+        fputs("refused the array is read-only", stdout);
+        return;
+    }
+    store(shma_array_dtype(held->array), element(held->array, shma_array_size(held->array) - 1),
+          100);
+    fputs("ok", stdout);
+}
+
+static void written(struct entry *held, words w) {
+    (void)w;
+    if (is_right(held->array, shma_array_size(held->array) - 1, 100))
+        fputs("ok", stdout);
+}
+
+static void say_bytes(struct entry *held, words w) {
+    const size_t size = shma_array_size(held->array), itemsize = shma_array_itemsize(held->array);
+    (void)w;
+    fputs(size != 0 && itemsize != 0 ? "ok " : "ok -", stdout);
+    for (size_t k = 0; k < size; k++)
+        say_hex(element(held->array, k), itemsize);
+}
+
+static void say_handle(struct entry *held, words w) {
+    (void)w;
+    say_handle_of(held->array);
+}
+
+static void say_ticket(struct entry *held, words w) {
+    (void)w;
+    if (shma_array_handle_to_send(held->array, text, sizeof text, NULL, &error))
+        say_error();
+    else
+        printf("ok %s", text);
+}
+
+static void fill_with(struct entry *held, words w) {
+    held->value = atoll(w[1]);
+    fill(held->array, held->value);
+    fputs("ok", stdout);
+}
+
+static void say_first(struct entry *held, words w) {
+    (void)w;
+    printf("ok %" PRId64, *(const int64_t *)shma_array_data(held->array));
+}
+
+static void say_whether_all(struct entry *held, words w) {
+    if (is_all(held->array, atoll(w[1])))
+        printf("ok %zu", shma_array_size(held->array));
+    else
+        printf("bad 0 %" PRId64, *(const int64_t *)shma_array_data(held->array));
+}
+
+static const struct {
+    const char *name;
+    void (*answer)(struct entry *, words);
+    bool elements, last;
+} array_commands[] = {
+    {"compare", compare, true, false},    {"write", write_last, true, true},
+    {"written", written, true, true},     {"bytes", say_bytes, false, false},
+    {"handle", say_handle, false, false}, {"ticket", say_ticket, false, false},
+    {"fill", fill_with, true, true},      {"get", say_first, true, true},
+    {"is", say_whether_all, true, false},
+};
+
+static void answer_for_array(const char *name, words w) {
+    struct entry *held = entry_of(w[0]);
+    for (size_t row = 0; row < sizeof array_commands / sizeof *array_commands; row++) {
+        if (strcmp(name, array_commands[row].name) != 0)
             continue;
-        if (commands[row].array && !held)
-            refuse(SHMA_ERROR_INVALID_ARGUMENT, "no array is held");
-        else if (commands[row].elements && shma_array_dtype(held) == SHMA_OPAQUE)
+        if (!held)
+            refuse(SHMA_ERROR_INVALID_ARGUMENT, "no such array is held");
+        else if (array_commands[row].elements && shma_array_dtype(held->array) == SHMA_OPAQUE)
             refuse(SHMA_ERROR_INVALID_DTYPE, "C has no elements of that dtype");
-        else if (commands[row].last && shma_array_size(held) == 0)
+        else if (array_commands[row].last && shma_array_size(held->array) == 0)
             refuse(SHMA_ERROR_OUT_OF_BOUNDS, "the array has no elements");
         else
-            commands[row].answer();
+            array_commands[row].answer(held, w);
         return;
     }
     refuse(SHMA_ERROR_UNSUPPORTED, "no such command");
 }
 
+static void answer(const char *name, words w) {
+    for (size_t row = 0; row < sizeof commands / sizeof *commands; row++)
+        if (strcmp(name, commands[row].name) == 0) {
+            commands[row].answer(w);
+            return;
+        }
+    answer_for_array(name, w);
+}
+
+// A handle is the rest of its line.
+static void split_and_answer(void) {
+    static char nothing[] = "";
+    char *given[MOST_WORDS + 1], *rest = line;
+    const int most = strncmp(line, "attach ", 7) == 0 ? 4 : MOST_WORDS + 1;
+    for (int i = 0; i <= MOST_WORDS; i++) {
+        given[i] = rest ? rest : nothing;
+        rest = rest && i + 1 < most ? strchr(rest, ' ') : NULL;
+        if (rest)
+            *rest++ = 0;
+    }
+    answer(given[0], given + 1);
+}
+
 int main(void) {
     while (fgets(line, sizeof line, stdin)) {
         line[strcspn(line, "\n")] = 0;
-        if (strncmp(line, "create ", 7) == 0)
-            create(line + 7);
-        else if (strncmp(line, "attach ", 7) == 0)
-            attach(line + 7);
-        else if (strncmp(line, "publish ", 8) == 0)
-            publish(line + 8);
-        else if (strncmp(line, "receive ", 8) == 0)
-            receive(line + 8);
-        else
-            answer_plain(line);
+        split_and_answer();
         putchar('\n');
         fflush(stdout);
     }
-    shma_array_close(held);
-    shma_channel_close(published);
     return 0;
 }

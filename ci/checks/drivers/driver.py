@@ -1,21 +1,29 @@
-"""The conformance driver for Python: one command a line in, one answer a line out.
+"""The driver for Python: one command a line in, one answer a line out.
 
 README.md says what each command does. All elements are read and written by NumPy.
 """
 
+import contextlib
 import json
+import os
 import pathlib
 import re
+import signal
+import subprocess
 import sys
+import threading
+import time
 
 import numpy as np
 import shmarray
+from shmarray._core import Pipe, handle_to_send
 
 FORMAT = pathlib.Path(__file__).resolve().parents[3] / "core/FORMAT.md"
 ROW = re.search(r"^    (\|b1 .*)$", FORMAT.read_text(), re.M)  # as core's table: a test compares
 assert ROW, f"{FORMAT} has no row of dtypes"
 DTYPES = ROW[1].split()
 WRITTEN = 100
+WARM_UP = 100
 
 # For each layout: the shape and order of the array in shared memory, and the slice taken of it.
 LAYOUTS = {
@@ -50,108 +58,7 @@ def wrap(value, dtype):
     return (value - low) % (1 << bits) + low
 
 
-class Driver:
-    """Holds at most one array and one channel; each method answers one command."""
-
-    def __init__(self):
-        self.array = None
-        self.channel = None
-
-    def answer(self, line):
-        command, _, rest = line.partition(" ")
-        names = [
-            "hello",
-            "dtypes",
-            "create",
-            "attach",
-            "compare",
-            "write",
-            "written",
-            "bytes",
-            "handle",
-            "publish",
-            "receive",
-            "close",
-        ]
-        if command not in names:
-            raise ValueError(f"unknown command {command!r}")
-        return getattr(self, command)(*([rest] if rest else []))
-
-    def hello(self):
-        return f"ok python {shmarray.__version__}"
-
-    def dtypes(self):
-        return "ok " + " ".join(DTYPES)
-
-    def create(self, arguments):
-        dtype, layout = arguments.split()
-        shape, order, view = LAYOUTS[layout]
-        self.array = None
-        self.array = view(shmarray.empty(shape, dtype, order))
-        fill(self.array)
-        return self.handle()
-
-    def attach(self, arguments):
-        access, _, handle = arguments.partition(" ")
-        if access not in ("rw", "ro"):
-            raise ValueError(f"access {access!r} is neither rw nor ro")
-        self.array = None
-        self.array = shmarray.attach(handle, readonly=access == "ro")
-        fields = json.loads(str(shmarray.handle(self.array)))
-        lists = (",".join(map(str, fields[key])) or "-" for key in ("shape", "strides"))
-        return " ".join(["ok", dtype_text(fields["dtype"]), *lists])
-
-    def compare(self):
-        return compared(self.held())
-
-    def write(self):
-        array = self.held()
-        value = pattern(WRITTEN, array.dtype)
-        try:
-            array[last(array)] = value
-        except ValueError as error:
-            if array.flags.writeable:
-                raise
-            return f"refused {one_line(error)}"
-        return "ok"
-
-    def written(self):
-        array = self.held()
-        found = array[last(array)]
-        if found != pattern(WRITTEN, array.dtype):
-            return f"bad {array.size - 1} {found}"
-        return "ok"
-
-    def bytes(self):
-        return "ok " + (self.held().tobytes("C").hex() or "-")
-
-    def handle(self):
-        return f"ok {shmarray.handle(self.held())}"
-
-    def publish(self, arguments):
-        name, dtype = arguments.split()
-        self.channel = None
-        self.channel = shmarray.Channel.create(name, (2, 3, 4), dtype)
-        with self.channel.loan(meta=dtype.encode()) as array:
-            fill(array)
-        return f"ok {self.channel.handle}"
-
-    def receive(self, handle_or_name):
-        channel = shmarray.Channel.open(handle_or_name)
-        with channel.receive() as array:
-            return f"{compared(array)} {channel.last.meta.decode()}"
-
-    def close(self):
-        self.array = self.channel = None
-        return "ok"
-
-    def held(self):
-        if self.array is None:
-            raise ValueError("no array is held")
-        return self.array
-
-
-def fill(array):
+def fill_pattern(array):
     for k, index in enumerate(np.ndindex(array.shape)):
         array[index] = pattern(k, array.dtype)
 
@@ -170,6 +77,12 @@ def last(array):
     return tuple(count - 1 for count in array.shape)
 
 
+def fill(array, value):
+    """Writes the first element last: where it is there, all are."""
+    array[1:] = value
+    array[:1] = value
+
+
 def dtype_text(value):
     return (
         value
@@ -182,6 +95,363 @@ def one_line(error):
     return " ".join(str(error).split())
 
 
+class UncaughtError(Exception):
+    """Ends the program as an error of a user's does."""
+
+
+class Arrays:
+    """The arrays by key, each with the value that all its elements have."""
+
+    def __init__(self):
+        self.arrays, self.values = {}, {}
+
+    def __getitem__(self, key):
+        return self.arrays[key]
+
+    def keep(self, key, array, value=None):
+        self.arrays[key], self.values[key] = array, value
+
+    def drop(self, keys):
+        for key in keys or list(self.arrays):
+            self.arrays.pop(key, None)
+            self.values.pop(key, None)
+
+    def valued(self, keys=()):
+        """The arrays of these keys, or all, whose value is there."""
+        found = keys or self.arrays
+        return [key for key in found if self.values.get(key) is not None]
+
+    def wrong(self):
+        """The keys of the arrays that do not have their value."""
+        held = [(key, self.arrays[key], self.values[key]) for key in self.valued()]
+        return [key for key, array, value in held if not (array == value).all()]
+
+
+class Threads:
+    """Threads that make, attach and drop arrays, and check those that the driver holds."""
+
+    def __init__(self, held):
+        self.held, self.stopped, self.rounds, self.threads = held, True, 0, []
+
+    def start(self, count):
+        self.stopped, self.rounds = False, 0
+        self.threads = [threading.Thread(target=self.work, daemon=True) for _ in range(count)]
+        for thread in self.threads:
+            thread.start()
+
+    def work(self):
+        while not self.stopped:
+            own = shmarray.full(1000, 7, "<i8")
+            again = shmarray.attach(str(shmarray.handle(own)), readonly=True)
+            assert again[999] == 7
+            self.rounds += 1
+
+    def stop(self):
+        self.stopped = True
+        for thread in self.threads:
+            thread.join()
+        self.threads = []
+
+
+class Driver:
+    """Each method answers one command; its arguments are the words of the line."""
+
+    def __init__(self):
+        self.held, self.channels, self.pipes = Arrays(), {}, ()
+        self.threads = Threads(self.held)
+
+    def answer(self, line):
+        command, *words = line.split(" ")
+        if command == "attach":
+            words = line.split(" ", 3)[1:]
+        return getattr(self, f"do_{command}")(*words)
+
+    def do_hello(self):
+        return f"ok python {shmarray.__version__}"
+
+    def do_dtypes(self):
+        return "ok " + " ".join(DTYPES)
+
+    def do_create(self, key, dtype, layout):
+        shape, order, view = LAYOUTS[layout]
+        self.held.drop([key])
+        self.held.keep(key, view(shmarray.empty(shape, dtype, order)))
+        fill_pattern(self.held[key])
+        return self.do_handle(key)
+
+    def do_attach(self, key, access, handle):
+        if access not in ("rw", "ro"):
+            raise ValueError(f"access {access!r} is neither rw nor ro")
+        self.held.drop([key])
+        self.held.keep(key, shmarray.attach(handle, readonly=access == "ro"))
+        fields = json.loads(str(shmarray.handle(self.held[key])))
+        lists = (",".join(map(str, fields[name])) or "-" for name in ("shape", "strides"))
+        return " ".join(["ok", dtype_text(fields["dtype"]), *lists])
+
+    def do_compare(self, key):
+        return compared(self.held[key])
+
+    def do_write(self, key):
+        array = self.held[key]
+        value = pattern(WRITTEN, array.dtype)
+        try:
+            array[last(array)] = value
+        except ValueError as error:
+            if array.flags.writeable:
+                raise
+            return f"refused {one_line(error)}"
+        return "ok"
+
+    def do_written(self, key):
+        array = self.held[key]
+        found = array[last(array)]
+        if found != pattern(WRITTEN, array.dtype):
+            return f"bad {array.size - 1} {found}"
+        return "ok"
+
+    def do_bytes(self, key):
+        return "ok " + (self.held[key].tobytes("C").hex() or "-")
+
+    def do_handle(self, key):
+        return f"ok {shmarray.handle(self.held[key])}"
+
+    def do_publish(self, name, dtype):
+        self.channels["published"] = channel = shmarray.Channel.create(name, (2, 3, 4), dtype)
+        with channel.loan(meta=dtype.encode()) as array:
+            fill_pattern(array)
+        return f"ok {channel.handle}"
+
+    def do_receive(self, handle_or_name):
+        channel = shmarray.Channel.open(handle_or_name)
+        with channel.receive() as array:
+            return f"{compared(array)} {channel.last.meta.decode()}"
+
+    def do_make(self, key, count, value, name="-", mode="600", persist="0"):
+        options = {} if name == "-" else {"name": name, "persist": persist == "1"}
+        array = shmarray.zeros(int(count), "<i8", mode=int(mode, 8), **options)
+        self.held.keep(key, array, int(value) or None)
+        if int(value):
+            fill(array, int(value))
+        return self.do_handle(key)
+
+    def do_share(self, key, count, value):
+        array = shmarray.share(np.full(2 * int(count), int(value), "<i8")[::-2])
+        self.held.keep(key, array, int(value))
+        return self.do_handle(key)
+
+    def do_view(self, key, other):
+        self.held.keep(key, self.held[other][1::2])
+        return self.do_handle(key)
+
+    def do_fill(self, key, value):
+        fill(self.held[key], int(value))
+        self.held.values[key] = int(value)
+        return "ok"
+
+    def do_is(self, key, value):
+        array = self.held[key]
+        wrong = np.flatnonzero(array != int(value))
+        return f"bad {wrong[0]} {array[wrong[0]]}" if wrong.size else f"ok {array.size}"
+
+    def do_get(self, key):
+        return f"ok {self.held[key][0]}"
+
+    def do_check(self):
+        wrong = self.held.wrong()
+        return f"bad {' '.join(wrong)}" if wrong else f"ok {len(self.held.valued())}"
+
+    def do_drop(self, *keys):
+        self.held.drop(keys)
+        if not keys:
+            self.channels.clear()
+        return "ok"
+
+    def do_unlink(self, name):
+        shmarray.unlink(name)
+        return "ok"
+
+    def do_sweep(self):
+        return f"ok {shmarray.sweep().segments}"
+
+    def do_segments(self):
+        names = [info.name or "-" for info in shmarray.segments() if info.kind == "array"]
+        return " ".join(["ok", *sorted(names)])
+
+    # Messages.
+
+    def do_ticket(self, key):
+        return f"ok {handle_to_send(self.held[key])}"
+
+    def do_discard(self, handle):
+        shmarray.discard(handle)
+        return "ok"
+
+    def do_pipes(self, out, into):
+        self.pipes = tuple(Pipe.from_fd(int(fd)) for fd in (out, into))
+        return "ok"
+
+    def do_send(self, *keys):
+        found = self.held.valued(keys)
+        values = " ".join(str(self.held.values[key]) for key in found)
+        try:
+            self.pipes[0].send(values.encode(), [self.held[key] for key in found], 0.005)
+        except TimeoutError:
+            return "none"
+        return f"ok {len(found)}"
+
+    def do_take(self, key, access):
+        try:
+            payload, message = self.pipes[1].receive(0.005)
+        except TimeoutError:
+            return "none"
+        values = bytes(payload).split()
+        for index, value in enumerate(values if key != "-" else ()):
+            array = message.array(index, "r" if access == "ro" else "r+")
+            if not (array == int(value)).all():
+                return f"bad {index}"
+            self.held.keep(key, array, int(value))
+        return f"ok {len(values)}"
+
+    def do_channel(self, mode, value):
+        """Sends a value, or receives one where it is 0."""
+        if mode not in self.channels:
+            self.channels[mode] = shmarray.Channel.create(
+                f"common-{mode}",
+                2000,
+                "<i8",
+                slots=5,
+                mode=mode,
+                when_full="drop_oldest" if mode == "broadcast" else "block",
+                exist_ok=True,
+            )
+        channel = self.channels[mode]
+        try:
+            if int(value):
+                with channel.loan(0.005, meta=value.encode()) as array:
+                    fill(array, int(value))
+                return "ok 0"
+            with channel.receive(0.005) as array:
+                right = (array == int(channel.last.meta)).all()
+                return "ok 1" if right else "bad 0"
+        except (TimeoutError, EOFError):
+            return "none"
+
+    # Processes.
+
+    def do_fork(self, into, out):
+        """Forks a process that goes on alone: the host adopts it."""
+        child = os.fork()
+        if child:
+            return "ok" if os.waitpid(child, 0)[1] == 0 else "error OSError no child"
+        if os.fork():
+            os._exit(0)
+        os.dup2(os.open(into, os.O_RDONLY), 0)
+        os.dup2(os.open(out, os.O_WRONLY), 1)
+        return f"ok {os.getpid()}"
+
+    def do_session(self):
+        os.setsid()
+        return "ok"
+
+    def do_directory(self, path):
+        os.environ["SHMARRAY_DIR"] = path
+        return "ok"
+
+    def do_user(self, number):
+        os.setgroups([])
+        os.setgid(int(number))
+        os.setuid(int(number))
+        return "ok"
+
+    def do_close_fds(self, first):
+        os.closerange(int(first), 4096)
+        return "ok"
+
+    def do_threads(self, count):
+        self.threads.start(int(count)) if int(count) else self.threads.stop()
+        return "ok"
+
+    def do_rounds(self):
+        return f"ok {self.threads.rounds}"
+
+    def do_spawn(self, into, out):
+        with open(into, "rb") as stdin, open(out, "wb") as stdout:
+            return f"ok {subprocess.Popen(['cat'], stdin=stdin, stdout=stdout).pid}"
+
+    def do_exec(self, program):
+        os.execlp(program, program)
+
+    def do_end(self, how):
+        if how == "exit":
+            sys.exit(0)
+        if how == "raise":
+            raise UncaughtError
+        if how == "_exit":
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL if how == "kill" else signal.SIGABRT)
+
+    # Measurements: the loops are timed here.
+
+    def do_time_create(self, size, count):
+        for times in (int(count) // 10 + 1, int(count)):
+            began = time.perf_counter()
+            for _ in range(times):
+                shmarray.empty(int(size), "u1")
+            seconds = time.perf_counter() - began
+        return f"ok {seconds / int(count):.9f}"
+
+    def do_time_attach(self, count, path):
+        """Attaches the first handle before the clock starts: it pays for what is done once."""
+        first, *handles = pathlib.Path(path).read_text().split()
+        kept = shmarray.attach(first)
+        cold, arrays = attach_all(handles)
+        began = time.perf_counter()
+        for _ in range(int(count)):
+            shmarray.attach(handles[0])
+        held = (time.perf_counter() - began) / int(count)
+        del arrays, kept
+        again, arrays = attach_all(handles)
+        return f"ok {cold:.9f} {held:.9f} {again:.9f}"
+
+    def do_time_ask(self, name, size, count, wait):
+        there, back = (
+            shmarray.Channel.create(f"{name}.{part}", int(size), "u1", slots=4)
+            for part in ("there", "back")
+        )
+        for number in range(-WARM_UP, int(count)):
+            if number == 0:
+                began = time.perf_counter()
+            with there.loan() as frame:
+                frame[0] = number & 255
+            if receive_first(back, wait) != number & 255:
+                raise ValueError("another frame came back")
+        return f"ok {(time.perf_counter() - began) / int(count):.9f}"
+
+    def do_time_answer(self, name, wait):
+        there, back = (
+            shmarray.Channel.open(f"{name}.{part}", timeout=None) for part in ("there", "back")
+        )
+        with contextlib.suppress(EOFError):
+            while True:
+                first = receive_first(there, wait)
+                with back.loan() as frame:
+                    frame[0] = first
+        return "ok"
+
+
+def attach_all(handles):
+    began = time.perf_counter()
+    arrays = [shmarray.attach(handle) for handle in handles]
+    return (time.perf_counter() - began) / len(handles), arrays
+
+
+def receive_first(channel, wait):
+    while wait == "poll" and not channel.poll():
+        pass
+    with channel.receive() as frame:
+        return int(frame[0])
+
+
 def main():
     for stream in (sys.stdin, sys.stdout):
         stream.reconfigure(encoding="utf-8", errors="surrogateescape", newline="\n")
@@ -189,6 +459,8 @@ def main():
     for line in sys.stdin:
         try:
             answer = driver.answer(line.rstrip("\r\n"))
+        except (SystemExit, UncaughtError):
+            raise
         except BaseException as error:  # a panic of core's is none of Exception's children
             answer = f"error {type(error).__name__} {one_line(error)}"
         print(answer, flush=True)

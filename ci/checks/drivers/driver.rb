@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The conformance driver of Shmarray::Array. README.md says how it must answer.
+# The driver of Shmarray::Array. README.md says how it must answer.
 
 require "shmarray"
 
@@ -15,49 +15,60 @@ class Driver
     "scalar" => ->(make) { make.([]) },
     "empty" => ->(make) { make.([0, 3]) }
   }.freeze
+  CHANNEL = Shmarray::Channel
+  WARM_UP = 100
+  LARGE = 1 << 24
+  TIMEOUT = 0.005
+  ENDINGS = {
+    "exit" => -> { exit }, "raise" => -> { raise UncaughtError }, "_exit" => -> { exit!(0) },
+    "kill" => -> { Process.kill(:KILL, Process.pid) },
+    "abort" => -> { Process.kill(:ABRT, Process.pid) || sleep }
+  }.freeze
+
+  # Ends the program as an error of a user's does.
+  class UncaughtError < StandardError; end
+
+  def initialize
+    @held, @values, @channels, @threads = {}, {}, {}, []
+  end
 
   def answer(line)
-    command, argument = line.split(" ", 2)
-    raise ArgumentError, "no command #{command.inspect}" unless COMMANDS.include?(command)
-
-    public_send(command, *argument)
+    command, *words = line.split(" ", line.start_with?("attach ") ? 4 : -1)
+    public_send(:"do_#{command}", *words)
+  rescue SystemExit, UncaughtError
+    raise
   rescue Exception => error # whatever it is, the runner wants to know
     "error #{error.class} #{error.message.gsub(/\s*\n\s*/, " ")}"
   end
 
-  COMMANDS = %w[hello dtypes create attach compare write written bytes handle publish receive
-                close].freeze
-
-  def hello
+  def do_hello
     "ok ruby #{RUBY_VERSION}"
   end
 
-  def dtypes
+  def do_dtypes
     "ok #{Shmarray::DTYPES.join(" ")}"
   end
 
-  def create(arguments)
-    @dtype, layout = arguments.split
-    @array = LAYOUTS.fetch(layout).call(->(shape, **options) { make(@dtype, shape, **options) })
-    fill
-    handle
+  def do_create(key, dtype, layout)
+    array = LAYOUTS.fetch(layout).call(->(shape, **options) { make(dtype, shape, **options) })
+    fill_pattern(array, dtype)
+    keep(key, array)
   end
 
-  def attach(arguments)
-    access, text = arguments.split(" ", 2)
-    @array = nil
-    @array = attached(text, access == "ro")
-    @dtype, shape, strides = facts
-    "ok #{@dtype} #{list(shape)} #{list(strides)}"
+  def do_attach(key, access, text)
+    @held[key] = nil
+    keep(key, attached(text, access == "ro"))
+    dtype, shape, strides = facts(@held[key])
+    "ok #{dtype} #{list(shape)} #{list(strides)}"
   end
 
-  def compare
-    indices.each_with_index { |index, k| return bad(k, get(index)) if get(index) != pattern(k) }
-    "ok #{indices.size}"
+  def do_compare(key)
+    compare(@held.fetch(key), facts(@held.fetch(key))[0])
   end
 
-  def write
-    set(indices.last, pattern(100))
+  def do_write(key)
+    array = @held.fetch(key)
+    set(array, indices(array).last, pattern(facts(array)[0], 100))
     "ok"
   rescue RuntimeError => error # FrozenError is one
     raise unless error.message.match?(/read-only|frozen/)
@@ -65,62 +76,331 @@ class Driver
     "refused #{error.message}"
   end
 
-  def written
-    found = get(indices.last)
-    found == pattern(100) ? "ok" : bad(indices.size - 1, found)
+  def do_written(key)
+    array = @held.fetch(key)
+    found = get(array, indices(array).last)
+    found == pattern(facts(array)[0], 100) ? "ok" : "bad #{indices(array).size - 1} #{found}"
   end
 
-  def bytes
-    hex = to_bytes.unpack1("H*")
+  def do_bytes(key)
+    hex = to_bytes(@held.fetch(key)).unpack1("H*")
     "ok #{hex.empty? ? "-" : hex}"
   end
 
-  def handle
-    "ok #{handle_text}"
+  def do_handle(key)
+    "ok #{handle_text(@held.fetch(key))}"
   end
 
-  def publish(arguments)
-    name, @dtype = arguments.split
-    @channel = make_channel(name, @dtype, [2, 3, 4])
-    @channel.loan(meta: @dtype) do |array|
-      @array = array
-      fill
-    end
-    @array = nil
-    "ok #{@channel.handle}"
+  def do_publish(name, dtype)
+    channel = @channels["published"] = make_channel(name, dtype, [2, 3, 4])
+    channel.loan(meta: dtype) { |array| fill_pattern(array, dtype) }
+    "ok #{channel.handle}"
   end
 
-  def receive(text)
+  def do_receive(text)
     channel = self.class::CHANNEL.open(text)
-    @dtype = channel.dtype
-    compared = channel.receive do |array|
-      @array = array
-      compare
-    end
+    compared = channel.receive { |array| compare(array, channel.dtype) }
     "#{compared} #{channel.last.meta}"
   ensure
-    @array = nil
     channel&.close
   end
 
-  def close
-    @array = nil
-    @channel&.close
-    @channel = nil
-    GC.start
+  # The first element is written last: where it is there, all are.
+  def do_make(key, count, value, name = "-", mode = "600", persist = "0")
+    options = name == "-" ? {} : { name: name, persist: persist == "1" }
+    array = make("<i8", [count.to_i], mode: mode.to_i(8), **options)
+    fill(array, value.to_i) unless value == "0"
+    keep(key, array, value == "0" ? nil : value.to_i)
+  end
+
+  def do_share(key, count, value)
+    keep(key, share(count.to_i, value.to_i), value.to_i)
+  end
+
+  def do_view(key, other)
+    keep(key, @held.fetch(other)[(1..-1) % 2])
+  end
+
+  def do_fill(key, value)
+    fill(@held.fetch(key), value.to_i)
+    @values[key] = value.to_i
     "ok"
   end
 
-  CHANNEL = Shmarray::Channel
+  def do_is(key, value)
+    array = @held.fetch(key)
+    all?(array, value.to_i) ? "ok #{array.size}" : "bad 0 #{get(array, [0])}"
+  end
+
+  def do_get(key)
+    "ok #{get(@held.fetch(key), [0])}"
+  end
+
+  def do_check
+    wrong = @values.keys.reject { |key| all?(@held[key], @values[key]) }
+    wrong.empty? ? "ok #{@values.size}" : "bad #{wrong.join(" ")}"
+  end
+
+  def do_drop(*keys)
+    keys = @held.keys if keys.empty? && @channels.each_value(&:close).clear
+    Fiber.new { drop(keys) }.resume # nothing of them stays on the stack
+    4.times { GC.start }
+    "ok"
+  end
+
+  def do_unlink(name)
+    Shmarray.unlink(name)
+    "ok"
+  end
+
+  def do_sweep
+    "ok #{Shmarray.sweep[:segments]}"
+  end
+
+  def do_segments
+    arrays = Shmarray.segments.select { |info| info[:kind] == :array }
+    ["ok", *arrays.map { |info| info[:name] || "-" }.sort].join(" ")
+  end
+
+  # Messages.
+
+  def do_ticket(key)
+    "ok #{ticket_text(@held.fetch(key))}"
+  end
+
+  def do_discard(handle)
+    Shmarray.discard(handle)
+    "ok"
+  end
+
+  def do_pipes(*fds)
+    @pipes = fds.map { |fd| Shmarray::Pipe.from_fd(Integer(fd)) }
+    "ok"
+  end
+
+  def do_send(*keys)
+    found = keys & @values.keys
+    arrays = found.map { |key| @held[key] }
+    @pipes[0].send_arrays(@values.values_at(*found).join(" "), arrays, timeout: TIMEOUT)
+    "ok #{found.size}"
+  rescue Shmarray::TimeoutError
+    "none"
+  end
+
+  def do_take(key, access)
+    @pipes[1].receive(timeout: TIMEOUT) do |message|
+      values = message.payload.split.map(&:to_i)
+      values.each_with_index do |value, index|
+        next if key == "-"
+
+        array = message.array(index, readonly: access == "ro")
+        return "bad #{index}" unless all?(array, value)
+
+        keep(key, array, value)
+      end
+      "ok #{values.size}"
+    end
+  rescue Shmarray::TimeoutError
+    "none"
+  end
+
+  # Sends a value, or receives one where it is 0.
+  def do_channel(mode, value)
+    channel = @channels[mode] ||= Shmarray::Channel.create(
+      "common-#{mode}", :int64, [2000],
+      slots: 5, mode: mode.to_sym, exist_ok: true,
+      when_full: mode == "queue" ? :block : :drop_oldest
+    )
+    value == "0" ? receive_by(channel) : send_by(channel, value)
+  rescue Shmarray::TimeoutError, EOFError
+    "none"
+  end
+
+  # Processes.
+
+  # Forks a process that goes on alone: the host adopts it.
+  def do_fork(into, out)
+    child = fork
+    return Process.wait2(child)[1].success? ? "ok" : "error IOError no child" if child
+
+    exit!(0) if fork
+    $stdin.reopen(into, "r")
+    $stdout.reopen(out, "w")
+    $stdout.sync = true
+    "ok #{Process.pid}"
+  end
+
+  def do_session
+    Process.setsid
+    "ok"
+  end
+
+  def do_directory(path)
+    ENV["SHMARRAY_DIR"] = path
+    "ok"
+  end
+
+  def do_user(number)
+    Process.groups = []
+    Process::GID.change_privilege(number.to_i)
+    Process::UID.change_privilege(number.to_i)
+    "ok"
+  end
+
+  # The fd of Ruby's own timer cannot be had as an IO.
+  def do_close_fds(first)
+    Dir.children("/proc/self/fd").map(&:to_i).select { |fd| fd >= first.to_i }.each do |fd|
+      IO.for_fd(fd).close
+    rescue Errno::EBADF, ArgumentError
+      nil
+    end
+    "ok"
+  end
+
+  def do_threads(count)
+    @stop = count == "0"
+    @threads = @threads.each(&:join).clear if @stop
+    @rounds = 0 unless @stop
+    count.to_i.times { @threads << Thread.new { work_in_thread until @stop } }
+    "ok"
+  end
+
+  def do_rounds
+    "ok #{@rounds}"
+  end
+
+  def do_spawn(into, out)
+    "ok #{spawn("cat", in: into, out: out)}"
+  end
+
+  def do_exec(program)
+    exec(program)
+  end
+
+  def do_end(how)
+    ENDINGS.fetch(how).call
+  end
+
+  # Measurements: the loops are timed here. The collector drops arrays; its run after each hundred
+  # arrays, or each large one, is counted.
+
+  def do_time_create(size, count)
+    create_and_drop(size.to_i, count.to_i / 10 + 1)
+    "ok #{each(count.to_i) { create_and_drop(size.to_i, count.to_i) }}"
+  end
+
+  # The first handle is attached before the clock starts: it pays for what is done once.
+  def do_time_attach(count, path)
+    first, *handles = File.readlines(path, chomp: true)
+    kept = Shmarray::Array.attach(first)
+    arrays = []
+    cold = attach_all(handles, arrays)
+    held = each(count.to_i) { count.to_i.times { Shmarray::Array.attach(handles[0]) } }
+    arrays.clear
+    GC.start
+    kept && "ok #{cold} #{held} #{attach_all(handles, arrays)}"
+  end
+
+  def do_time_ask(name, size, count, wait)
+    there, back = %w[there back].map do |part|
+      Shmarray::Channel.create("#{name}.#{part}", :uint8, [size.to_i], slots: 4)
+    end
+    ask = lambda do |number|
+      there.loan { |frame| frame[0] = number & 255 }
+      receive_first(back, wait) == number & 255 or raise "another frame came back"
+    end
+    WARM_UP.times(&ask)
+    "ok #{each(count.to_i) { count.to_i.times(&ask) }}"
+  end
+
+  def do_time_answer(name, wait)
+    there, back = %w[there back].map do |part|
+      Shmarray::Channel.open("#{name}.#{part}", timeout: nil)
+    end
+    loop do
+      first = receive_first(there, wait)
+      back.loan { |frame| frame[0] = first }
+    end
+  rescue EOFError
+    "ok"
+  end
 
   private
 
-  def make_channel(name, dtype, shape)
-    CHANNEL.create(name, dtype, shape)
+  def keep(key, array, value = nil)
+    @held[key] = array
+    value ? @values[key] = value : @values.delete(key)
+    "ok #{handle_text(array)}"
   end
 
-  def fill
-    indices.each_with_index { |index, k| set(index, pattern(k)) }
+  def drop(keys)
+    keys.each { |key| [@held, @values].each { |table| table.delete(key) } }
+  end
+
+  def fill(array, value)
+    array[1..-1][nil] = value if array.size > 1
+    array[0] = value
+  end
+
+  def all?(array, value)
+    to_bytes(array) == [value].pack("q") * array.size
+  end
+
+  def share(_count, _value)
+    raise NotImplementedError, "Ruby has no private arrays without Numo"
+  end
+
+  def ticket_text(array)
+    array.handle_to_send
+  end
+
+  def send_by(channel, value)
+    channel.loan(timeout: TIMEOUT, meta: value) { |array| fill(array, value.to_i) }
+    "ok 0"
+  end
+
+  def receive_by(channel)
+    channel.receive(timeout: TIMEOUT) do |array|
+      all?(array, channel.last.meta.to_i) ? "ok 1" : "bad 0"
+    end
+  end
+
+  def work_in_thread
+    own = Shmarray::Array.create(:int64, 1000)
+    again = Shmarray::Array.attach(own.handle, readonly: true)
+    own[999] = 7
+    raise "not the same" unless again[999] == 7
+
+    @rounds += 1
+    Thread.pass # or it would run for a tenth of a second
+  end
+
+  def each(count)
+    began = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    yield
+    (Process.clock_gettime(Process::CLOCK_MONOTONIC) - began) / count
+  end
+
+  def create_and_drop(size, count)
+    count.times do |number|
+      Shmarray::Array.create(:uint8, [size])
+      GC.start if size > LARGE || number % 100 == 99
+    end
+    GC.start
+  end
+
+  def attach_all(handles, arrays)
+    each(handles.size) { handles.each { |handle| arrays << Shmarray::Array.attach(handle) } }
+  end
+
+  def receive_first(channel, wait)
+    channel.receive(timeout: wait == "poll" ? 0 : nil) { |frame| frame[0] }
+  rescue Shmarray::TimeoutError
+    retry # it polls
+  end
+
+  def make_channel(name, dtype, shape)
+    CHANNEL.create(name, dtype, shape)
   end
 
   def make(dtype, shape, **options)
@@ -131,50 +411,58 @@ class Driver
     Shmarray::Array.attach(text, readonly: readonly)
   end
 
-  def facts
-    [@array.dtype, @array.shape, @array.strides]
+  def facts(array)
+    [array.dtype, array.shape, array.strides]
   end
 
-  def get(index)
-    @array[*index]
+  def get(array, index)
+    array[*index]
   end
 
-  def set(index, value)
-    @array[*index] = value
+  def set(array, index, value)
+    array[*index] = value
   end
 
-  def to_bytes
-    @array.to_bytes
+  def to_bytes(array)
+    array.to_bytes
   end
 
-  def handle_text
-    @array.handle
+  def handle_text(array)
+    array.handle
   end
 
   # Every index in C order.
-  def indices
-    first, *rest = @array.shape.map { |count| (0...count).to_a }
+  def indices(array)
+    first, *rest = array.shape.map { |count| (0...count).to_a }
     first ? first.product(*rest) : [[]]
   end
 
-  def pattern(number)
-    kind, bits = @dtype[1], @dtype[2..].to_i * 8
-    case kind
+  def fill_pattern(array, dtype)
+    indices(array).each_with_index { |index, k| set(array, index, pattern(dtype, k)) }
+  end
+
+  def compare(array, dtype)
+    indices(array).each_with_index do |index, k|
+      found = get(array, index)
+      return "bad #{k} #{found}" if found != pattern(dtype, k)
+    end
+    "ok #{array.size}"
+  end
+
+  def pattern(dtype, number)
+    bits = dtype[2..].to_i * 8
+    case dtype[1]
     when "b" then (number % 3).zero?
     when "i" then wrap(7 * number + 3 - 20 + 2**(bits - 1), bits) - 2**(bits - 1)
     when "u" then wrap(7 * number + 3, bits)
     when "f" then number / 2.0 - 3.25
     when "c" then Complex(number / 2.0 - 3.25, 2.5 - number)
-    else raise TypeError, "no elements of dtype #{@dtype}"
+    else raise TypeError, "no elements of dtype #{dtype}"
     end
   end
 
   def wrap(number, bits)
     number % 2**bits
-  end
-
-  def bad(number, found)
-    "bad #{number} #{found}"
   end
 
   def list(numbers)

@@ -1,103 +1,572 @@
-//! The Rust driver of the conformance runner: one command a line, one answer a line.
-#![allow(missing_docs)]
+//! The Rust driver: one command a line, one answer a line. README.md has the commands.
+#![allow(missing_docs, unsafe_code)]
 
+use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::io::{BufRead, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use shmarray::{
-    Access, Array, Channel, ChannelOptions, DType, DTypeKind, Delivered, Error, Loaned, Number,
-    Options, Order,
+    Access, Array, Channel, ChannelMode, ChannelOptions, DType, DTypeKind, Delivered, Error,
+    Layout, Loaned, Number, Options, Order, Pipe, Received, Sent, WhenFull,
 };
 
+const WARM_UP: u64 = 100;
+const TIMEOUT: Option<Duration> = Some(Duration::from_millis(5));
+
+type Answer = Result<String, Error>;
+
 fn main() {
-    let mut driver = Driver { array: None, channel: None };
+    let mut driver = Driver::default();
     for line in std::io::stdin().lock().lines() {
         let line = line.expect("standard input is text");
-        let (command, rest) = line.split_once(' ').unwrap_or((&line, ""));
+        let count = if line.starts_with("attach ") { 4 } else { usize::MAX };
+        let words: Vec<&str> = line.splitn(count, ' ').collect();
         let answer = driver
-            .answer(command, rest)
+            .answer(&words)
             .unwrap_or_else(|error| format!("error {:?} {error}", error.kind()));
         println!("{answer}");
-        std::io::stdout().flush().expect("the runner reads");
+        std::io::stdout().flush().expect("the host reads");
     }
 }
 
+/// An array, and the value of all its elements if there is one.
+struct Held {
+    array: Array,
+    value: Option<i64>,
+}
+
+#[derive(Default)]
 struct Driver {
-    array: Option<Array>,
-    channel: Option<Channel>,
+    held: BTreeMap<String, Held>,
+    channels: BTreeMap<String, Channel>,
+    pipes: Vec<Pipe>,
+    threads: Threads,
 }
 
 impl Driver {
-    fn answer(&mut self, command: &str, rest: &str) -> Result<String, Error> {
-        match command {
-            "hello" => Ok(format!("ok rust {}", shmarray::VERSION)),
-            "dtypes" => {
+    fn answer(&mut self, words: &[&str]) -> Answer {
+        match *words {
+            ["hello"] => Ok(format!("ok rust {}", shmarray::VERSION)),
+            ["dtypes"] => {
                 Ok(DType::ALL.iter().fold("ok".to_owned(), |list, dtype| list + " " + dtype.text()))
             }
-            "create" => self.create(rest),
-            "attach" => self.attach(rest),
-            "publish" => self.publish(rest),
-            "receive" => receive(rest),
-            "close" => {
-                (self.array, self.channel) = (None, None);
-                Ok("ok".to_owned())
+            ["create", key, dtype, layout] => {
+                let array = make(DType::parse(dtype)?, layout)?;
+                fill_pattern(&array)?;
+                self.keep(key, array, None)
             }
-            _ => self.of_array(command),
+            ["attach", key, access, handle] => self.attach(key, access, handle),
+            ["publish", name, dtype] => self.publish(name, dtype),
+            ["receive", handle_or_name] => receive(handle_or_name),
+            ["make", key, count, value, ref rest @ ..] => self.make(key, count, value, rest),
+            ["share", key, count, value] => self.share(key, number(count), number(value)),
+            ["view", key, other] => {
+                self.keep(key, self.array(other).slice(0, Some(1), None, 2)?, None)
+            }
+            ["check"] => Ok(self.check()),
+            ["drop", ref keys @ ..] => {
+                self.drop(keys);
+                ok("")
+            }
+            ["unlink", name] => shmarray::unlink(name).and_then(|()| ok("")),
+            ["sweep"] => ok(shmarray::sweep()?.segments),
+            ["segments"] => segments(),
+            ["discard", handle] => shmarray::discard(handle).and_then(|()| ok("")),
+            ["pipes", out, into] => {
+                self.pipes = [out, into].map(|fd| pipe(number(fd) as i32)).into();
+                ok("")
+            }
+            ["send", ref keys @ ..] => self.send(keys),
+            ["take", key, access] => self.take(key, access),
+            ["channel", mode, value] => self.channel(mode, value),
+            ["threads", count] => {
+                self.threads.set(number(count));
+                ok("")
+            }
+            ["rounds"] => ok(self.threads.shared.1.load(Ordering::Relaxed)),
+            ["time_create", size, count] => time_create(size, number(count) as u64),
+            ["time_attach", count, path] => time_attach(number(count) as u64, path),
+            ["time_ask", name, size, count, wait] => {
+                time_ask(name, number(size) as u64, number(count) as u64, timeout(wait))
+            }
+            ["time_answer", name, wait] => time_answer(name, timeout(wait)),
+            ["time_send", name, size, count, senders, receivers] => {
+                let [size, count, senders, receivers] =
+                    [size, count, senders, receivers].map(|text| number(text) as u64);
+                time_send(name, size, count, senders, receivers)
+            }
+            [command, key, ref rest @ ..] if self.held.contains_key(key) => {
+                self.of_array(command, key, rest)
+            }
+            _ => of_process(words),
         }
     }
 
-    fn of_array(&self, command: &str) -> Result<String, Error> {
-        let array = self.array.as_ref().expect("the runner attaches first");
-        match command {
-            "handle" => Ok(format!("ok {}", array.handle())),
-            "bytes" => Ok(format!("ok {}", hex(&array.to_bytes()?))),
-            "compare" => compare(array),
-            "write" => write_last(array),
-            "written" => written(array),
+    fn of_array(&mut self, command: &str, key: &str, rest: &[&str]) -> Answer {
+        if let ("fill", [value]) = (command, rest) {
+            let held = self.held.get_mut(key).expect("it is there");
+            held.value = Some(number(value));
+            fill(&held.array, number(value));
+            return ok("");
+        }
+        let array = self.array(key);
+        match (command, rest) {
+            ("handle", []) => ok(array.handle()),
+            ("ticket", []) => ok(array.handle_to_send()?),
+            ("bytes", []) => ok(hex(&array.to_bytes()?)),
+            ("compare", []) => compare(array),
+            ("write", []) => write_last(array),
+            ("written", []) => written(array),
+            ("get", []) => ok(array.get::<i64>(&[0])?),
+            ("is", [value]) if is_all(array, number(value)) => ok(array.layout().len()),
+            ("is", _) => Ok(format!("bad 0 {}", array.get::<i64>(&[0])?)),
             _ => panic!("no such command: {command}"),
         }
     }
 
-    fn create(&mut self, rest: &str) -> Result<String, Error> {
-        let (dtype, layout) = rest.split_once(' ').expect("a dtype and a layout");
-        let array = make(DType::parse(dtype)?, layout)?;
-        fill(&array)?;
+    fn array(&self, key: &str) -> &Array {
+        &self.held.get(key).unwrap_or_else(|| panic!("no array {key}")).array
+    }
+
+    fn keep(&mut self, key: &str, array: Array, value: Option<i64>) -> Answer {
         let handle = array.handle();
-        self.array = Some(array);
-        Ok(format!("ok {handle}"))
+        self.held.insert(key.to_owned(), Held { array, value });
+        ok(handle)
     }
 
-    fn attach(&mut self, rest: &str) -> Result<String, Error> {
-        let (access, handle) = rest.split_once(' ').expect("an access and a handle");
-        let access = if access == "ro" { Access::ReadOnly } else { Access::ReadWrite };
-        let array = self.array.insert(Array::attach(handle, access)?);
-        Ok(format!("ok {} {} {}", array.dtype().text(), list(array.shape()), list(array.strides())))
+    fn attach(&mut self, key: &str, access: &str, handle: &str) -> Answer {
+        let array = Array::attach(handle, access_of(access))?;
+        let (shape, strides) = (list(array.shape()), list(array.strides()));
+        let answer = format!("{} {shape} {strides}", array.dtype().text());
+        self.keep(key, array, None)?;
+        ok(answer)
     }
 
-    fn publish(&mut self, rest: &str) -> Result<String, Error> {
-        let (name, dtype) = rest.split_once(' ').expect("a name and a dtype");
-        self.channel = None;
+    fn make(&mut self, key: &str, count: &str, value: &str, rest: &[&str]) -> Answer {
+        let mut options = Options::new();
+        if let Some(name) = rest.first().filter(|name| **name != "-") {
+            options = options.name(*name).persist(rest.get(2) == Some(&"1"));
+        }
+        if let Some(mode) = rest.get(1) {
+            options = options.mode(u32::from_str_radix(mode, 8).expect("a mode"));
+        }
+        let array = Array::create(DType::parse("<i8")?, &[number(count) as u64], &options)?;
+        if number(value) != 0 {
+            fill(&array, number(value));
+        }
+        self.keep(key, array, Some(number(value)).filter(|value| *value != 0))
+    }
+
+    fn share(&mut self, key: &str, count: i64, value: i64) -> Answer {
+        let private = vec![value; 2 * count as usize];
+        let layout = Layout::contiguous(&[count as u64, 2], 8, Order::C)?.select(1, 0)?;
+        // SAFETY: every second element of the vector is read: `count` elements, 16 bytes apart.
+        let array = unsafe {
+            Array::share(private.as_ptr().cast(), DType::parse("<i8")?, &layout, &Options::new())?
+        };
+        self.keep(key, array, Some(value))
+    }
+
+    fn check(&self) -> String {
+        let valued = || {
+            self.held.iter().filter_map(|(key, held)| held.value.map(|value| (key, held, value)))
+        };
+        let wrong: Vec<&str> = valued()
+            .filter(|(_, held, value)| !is_all(&held.array, *value))
+            .map(|(key, ..)| key.as_str())
+            .collect();
+        match wrong.as_slice() {
+            [] => format!("ok {}", valued().count()),
+            _ => format!("bad {}", wrong.join(" ")),
+        }
+    }
+
+    fn drop(&mut self, keys: &[&str]) {
+        if keys.is_empty() {
+            self.held.clear();
+            self.channels.clear();
+        }
+        for key in keys {
+            self.held.remove(*key);
+        }
+    }
+
+    fn publish(&mut self, name: &str, dtype: &str) -> Answer {
+        self.channels.clear();
         let options = ChannelOptions::new();
         let channel = Channel::create(name, DType::parse(dtype)?, &[2, 3, 4], &options)?;
         match channel.loan(None)? {
             Loaned::Loan(loan) => {
-                fill(loan.array())?;
+                fill_pattern(loan.array())?;
                 loan.publish(dtype.as_bytes())?;
             }
             other => panic!("no loan of a new channel: {other:?}"),
         }
         let handle = channel.handle();
-        self.channel = Some(channel);
-        Ok(format!("ok {handle}"))
+        self.channels.insert("published".to_owned(), channel);
+        ok(handle)
+    }
+
+    fn send(&self, keys: &[&str]) -> Answer {
+        let found: Vec<(&Array, i64)> = keys
+            .iter()
+            .filter_map(|key| self.held.get(*key))
+            .filter_map(|held| held.value.map(|value| (&held.array, value)))
+            .collect();
+        let values: Vec<String> = found.iter().map(|(_, value)| value.to_string()).collect();
+        let arrays: Vec<&Array> = found.iter().map(|(array, _)| *array).collect();
+        match self.pipes[0].send(values.join(" ").as_bytes(), &arrays, TIMEOUT)? {
+            Sent::Sent => ok(found.len()),
+            _ => Ok("none".to_owned()),
+        }
+    }
+
+    fn take(&mut self, key: &str, access: &str) -> Answer {
+        let Received::Message(message) = self.pipes[1].receive(TIMEOUT)? else {
+            return Ok("none".to_owned());
+        };
+        let values = String::from_utf8_lossy(message.payload()).into_owned();
+        let values: Vec<i64> = values.split_whitespace().map(number).collect();
+        for (index, value) in values.iter().enumerate().filter(|_| key != "-") {
+            let array = message.array(index, access_of(access))?;
+            if !is_all(&array, *value) {
+                return Ok(format!("bad {index}"));
+            }
+            self.keep(key, array, Some(*value))?;
+        }
+        ok(values.len())
+    }
+
+    /// Sends a value, or receives one where it is 0.
+    fn channel(&mut self, mode: &str, value: &str) -> Answer {
+        if !self.channels.contains_key(mode) {
+            let mut options = ChannelOptions::new().slots(5).exist_ok(true);
+            if mode == "broadcast" {
+                options = options.mode(ChannelMode::Broadcast).when_full(WhenFull::DropOldest);
+            }
+            let name = format!("common-{mode}");
+            let made = Channel::create(&name, DType::parse("<i8")?, &[2000], &options)?;
+            self.channels.insert(mode.to_owned(), made);
+        }
+        let channel = &self.channels[mode];
+        if value != "0" {
+            return match channel.loan(TIMEOUT)? {
+                Loaned::Loan(loan) => {
+                    fill(loan.array(), number(value));
+                    loan.publish(value.as_bytes())?;
+                    ok(0)
+                }
+                _ => Ok("none".to_owned()),
+            };
+        }
+        match channel.receive(TIMEOUT)? {
+            Delivered::Message(message) => {
+                let value = number(&String::from_utf8_lossy(message.meta()));
+                Ok(if is_all(message.array(), value) { "ok 1" } else { "bad 0" }.to_owned())
+            }
+            _ => Ok("none".to_owned()),
+        }
     }
 }
 
-fn receive(handle_or_name: &str) -> Result<String, Error> {
+fn ok(answer: impl ToString) -> Answer {
+    Ok(format!("ok {}", answer.to_string()).trim_end().to_owned())
+}
+
+fn number(text: &str) -> i64 {
+    text.parse().unwrap_or_else(|_| panic!("no number: {text}"))
+}
+
+fn access_of(text: &str) -> Access {
+    if text == "ro" { Access::ReadOnly } else { Access::ReadWrite }
+}
+
+fn pipe(fd: i32) -> Pipe {
+    // SAFETY: the host opened the fd for this process, which has no other owner of it.
+    Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) }).expect("an end of a pipe")
+}
+
+/// Writes the first element last: where it is there, all are.
+fn fill(array: &Array, value: i64) {
+    let data = array.as_ptr().cast::<i64>();
+    for index in (0..array.layout().len() as usize).rev() {
+        // SAFETY: the array is contiguous, writable and of that many elements of 8 bytes.
+        unsafe { data.add(index).write_volatile(value) };
+    }
+}
+
+fn is_all(array: &Array, value: i64) -> bool {
+    let bytes = array.to_bytes().expect("there is memory");
+    bytes.chunks_exact(8).all(|element| element == value.to_le_bytes())
+}
+
+fn segments() -> Answer {
+    let mut names: Vec<String> = shmarray::segments()?
+        .into_iter()
+        .filter(|info| info.kind == shmarray::SegmentKind::Array)
+        .map(|info| info.name.unwrap_or_else(|| "-".to_owned()))
+        .collect();
+    names.sort();
+    ok(names.join(" "))
+}
+
+/// Threads that make, attach and drop arrays.
+#[derive(Default)]
+struct Threads {
+    shared: Arc<(AtomicBool, AtomicU64)>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl Threads {
+    /// Starts so many threads; 0 stops them.
+    fn set(&mut self, count: i64) {
+        self.shared.0.store(count == 0, Ordering::Relaxed);
+        if count == 0 {
+            self.threads.drain(..).for_each(|thread| thread.join().expect("it found its value"));
+        }
+        for _ in 0..count {
+            let shared = Arc::clone(&self.shared);
+            self.threads.push(std::thread::spawn(move || {
+                while !shared.0.load(Ordering::Relaxed) {
+                    work_in_thread().expect("there is room");
+                    shared.1.fetch_add(1, Ordering::Relaxed);
+                }
+            }));
+        }
+    }
+}
+
+fn work_in_thread() -> Result<(), Error> {
+    let own = Array::create(DType::parse("<i8")?, &[1000], &Options::new())?;
+    let again = Array::attach(&own.handle(), Access::ReadOnly)?;
+    own.set(&[999], 7_i64)?;
+    assert_eq!(again.get::<i64>(&[999])?, 7);
+    Ok(())
+}
+
+/// The commands that only the operating system answers.
+fn of_process(words: &[&str]) -> Answer {
+    match *words {
+        ["fork", into, out] => fork(into, out),
+        // SAFETY: these calls have no conditions.
+        ["session"] => done(unsafe { libc::setsid() }),
+        ["directory", path] => {
+            // SAFETY: no other thread of this process reads the environment.
+            unsafe { std::env::set_var("SHMARRAY_DIR", path) };
+            ok("")
+        }
+        ["user", id] => {
+            let id = number(id) as u32;
+            // SAFETY: these calls have no conditions but the empty list of groups.
+            done(unsafe {
+                libc::setgroups(0, std::ptr::null()) + libc::setgid(id) + libc::setuid(id)
+            })
+        }
+        ["close_fds", first] => {
+            // SAFETY: the host asks for this, and knows what this process has open.
+            (number(first) as i32..4096).for_each(|fd| {
+                unsafe { libc::close(fd) };
+            });
+            ok("")
+        }
+        ["spawn", into, out] => {
+            let mut cat = std::process::Command::new("cat");
+            cat.stdin(std::fs::File::open(into).expect("a FIFO"));
+            cat.stdout(std::fs::File::options().write(true).open(out).expect("a FIFO"));
+            ok(cat.spawn().expect("there is such a program").id())
+        }
+        ["exec", program] => {
+            use std::os::unix::process::CommandExt;
+            let error = std::process::Command::new(program).exec();
+            Ok(format!("error Os {error}"))
+        }
+        ["end", how] => end(how),
+        _ => panic!("no such command, or no such array: {words:?}"),
+    }
+}
+
+fn done(result: i32) -> Answer {
+    assert!(result >= 0, "{}", std::io::Error::last_os_error());
+    ok("")
+}
+
+fn end(how: &str) -> ! {
+    match how {
+        "exit" => std::process::exit(0),
+        // SAFETY: these calls have no conditions.
+        "_exit" => unsafe { libc::_exit(0) },
+        "kill" => unsafe {
+            libc::raise(libc::SIGKILL);
+        },
+        "abort" => std::process::abort(),
+        _ => {}
+    }
+    panic!("an error that nothing handles")
+}
+
+/// Forks a process that goes on alone: the host adopts it.
+fn fork(into: &str, out: &str) -> Answer {
+    let [into, out] = [into, out].map(|path| CString::new(path).expect("no zero in it"));
+    // SAFETY: the paths live on; the child makes only calls that a child may make. It goes on in
+    // ordinary code, as a child of a program with one thread may, and glibc lets others.
+    unsafe {
+        let child = libc::fork();
+        if child > 0 {
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            assert_eq!(status, 0, "a child started another one");
+            return ok("");
+        }
+        if libc::fork() > 0 {
+            libc::_exit(0);
+        }
+        libc::dup2(libc::open(into.as_ptr(), libc::O_RDONLY), 0);
+        libc::dup2(libc::open(out.as_ptr(), libc::O_WRONLY), 1);
+        ok(libc::getpid())
+    }
+}
+
+fn receive(handle_or_name: &str) -> Answer {
     match Channel::open(handle_or_name, true)?.receive(None)? {
-        Delivered::Message(view) => {
-            Ok(format!("{} {}", compare(view.array())?, String::from_utf8_lossy(view.meta())))
+        Delivered::Message(message) => {
+            let meta = String::from_utf8_lossy(message.meta()).into_owned();
+            Ok(format!("{} {meta}", compare(message.array())?))
         }
         other => panic!("no message: {other:?}"),
     }
+}
+
+// Measurements: the loops are timed here.
+
+/// The seconds of one call of `count`.
+fn each(count: u64, work: impl FnOnce() -> Result<(), Error>) -> Result<f64, Error> {
+    let began = Instant::now();
+    work()?;
+    Ok(began.elapsed().as_secs_f64() / count as f64)
+}
+
+/// Not cleared: clearing is a memset of the size.
+fn time_create(size: &str, count: u64) -> Answer {
+    let dtype = DType::parse("|u1")?;
+    let options = Options::new().uninitialized(true);
+    let create = |times: u64| {
+        (0..times).try_for_each(|_| {
+            Array::create(dtype.clone(), &[number(size) as u64], &options).map(drop)
+        })
+    };
+    create(count / 10 + 1)?;
+    ok(format!("{:.9}", each(count, || create(count))?))
+}
+
+/// The first handle is attached before the clock starts: it pays for what is done once.
+fn time_attach(count: u64, path: &str) -> Answer {
+    let text = std::fs::read_to_string(path).expect("a file of handles");
+    let handles: Vec<&str> = text.lines().collect();
+    let attach = |handle: &str| Array::attach(handle, Access::ReadWrite);
+    let all = |arrays: &mut Vec<Array>| {
+        each(handles.len() as u64 - 1, || {
+            handles[1..].iter().try_for_each(|handle| attach(handle).map(|one| arrays.push(one)))
+        })
+    };
+    let _first = attach(handles[0])?;
+    let mut arrays = Vec::with_capacity(handles.len());
+    let cold = all(&mut arrays)?;
+    let held = each(count, || (0..count).try_for_each(|_| attach(handles[1]).map(drop)))?;
+    arrays.clear();
+    ok(format!("{cold:.9} {held:.9} {:.9}", all(&mut arrays)?))
+}
+
+fn timeout(wait: &str) -> Option<Duration> {
+    (wait == "poll").then_some(Duration::ZERO)
+}
+
+fn create_channel(name: &str, size: u64) -> Result<Channel, Error> {
+    Channel::create(name, DType::parse("|u1")?, &[size], &ChannelOptions::new().slots(4))
+}
+
+/// Sends a frame, of which it writes only the first byte: filling the rest costs the same in every
+/// system.
+fn send_first(channel: &Channel, first: u8) -> Result<(), Error> {
+    let Loaned::Loan(loan) = channel.loan(None)? else { panic!("no slot") };
+    loan.array().set(&[0], first)?;
+    loan.publish(b"").map(drop)
+}
+
+/// `None` at the end of the stream.
+fn receive_first(channel: &Channel, timeout: Option<Duration>) -> Result<Option<u8>, Error> {
+    loop {
+        match channel.receive(timeout)? {
+            Delivered::Message(message) => return message.array().get(&[0]).map(Some),
+            Delivered::Ended { .. } => return Ok(None),
+            _ => {} // it polls
+        }
+    }
+}
+
+fn time_ask(name: &str, size: u64, count: u64, timeout: Option<Duration>) -> Answer {
+    let there = create_channel(&format!("{name}.there"), size)?;
+    let back = create_channel(&format!("{name}.back"), size)?;
+    let round = |number: u64| {
+        send_first(&there, number as u8)?;
+        let first = receive_first(&back, timeout)?;
+        assert_eq!(first, Some(number as u8), "another frame came back");
+        Ok(())
+    };
+    (0..WARM_UP).try_for_each(round)?;
+    ok(format!("{:.9}", each(count, || (0..count).try_for_each(round))?))
+}
+
+fn time_answer(name: &str, timeout: Option<Duration>) -> Answer {
+    let open = |part: &str| Channel::open_within(&format!("{name}.{part}"), true, None);
+    let there = open("there")?.expect("waits");
+    let back = open("back")?.expect("waits");
+    while let Some(first) = receive_first(&there, timeout)? {
+        send_first(&back, first)?;
+    }
+    ok("")
+}
+
+/// The seconds of one message, from the first that is sent to the last that is received, one way
+/// between forked processes.
+fn time_send(name: &str, size: u64, count: u64, senders: u64, receivers: u64) -> Answer {
+    let channel = create_channel(name, size)?;
+    let here = create_channel(&format!("{name}.here"), 1)?;
+    let go = create_channel(&format!("{name}.go"), 1)?;
+    let mut children = Vec::new();
+    for child in 0..senders + receivers {
+        // SAFETY: a fork needs a process with one thread, which this one is.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            if child < senders {
+                drop(channel.loan(Some(Duration::ZERO))?); // from now on it sends
+                send_first(&here, 1)?;
+                let _ = receive_first(&go, None)?; // until all are there
+                (0..count / senders).try_for_each(|number| send_first(&channel, number as u8))?;
+            } else {
+                send_first(&here, 1)?;
+                while receive_first(&channel, None)?.is_some() {}
+            }
+            std::process::exit(0);
+        }
+        children.push(pid);
+    }
+    (0..senders + receivers).try_for_each(|_| receive_first(&here, None).map(drop))?;
+    channel.close();
+    let sent = count / senders * senders;
+    let seconds = each(sent, || {
+        (0..senders).try_for_each(|_| send_first(&go, 1))?;
+        for pid in children {
+            // SAFETY: the pointer may be null, and the pid is of a child of this process.
+            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
+        }
+        Ok(())
+    })?;
+    ok(format!("{seconds:.9}"))
 }
 
 fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
@@ -116,12 +585,12 @@ fn make(dtype: DType, layout: &str) -> Result<Array, Error> {
     }
 }
 
-fn fill(array: &Array) -> Result<(), Error> {
+fn fill_pattern(array: &Array) -> Result<(), Error> {
     let mut positions = indices(array.shape()).enumerate();
     positions.try_for_each(|(k, index)| array.set_number(&index, pattern(array.dtype(), k as i64)))
 }
 
-fn compare(array: &Array) -> Result<String, Error> {
+fn compare(array: &Array) -> Answer {
     for (k, index) in indices(array.shape()).enumerate() {
         let found = array.get_number(&index)?;
         if found != pattern(array.dtype(), k as i64) {
@@ -131,14 +600,14 @@ fn compare(array: &Array) -> Result<String, Error> {
     Ok(format!("ok {}", array.layout().len()))
 }
 
-fn write_last(array: &Array) -> Result<String, Error> {
+fn write_last(array: &Array) -> Answer {
     match array.set_number(&last(array), pattern(array.dtype(), 100)) {
         Err(Error::ReadOnly) => Ok(format!("refused {}", Error::ReadOnly)),
         done => done.map(|()| "ok".to_owned()),
     }
 }
 
-fn written(array: &Array) -> Result<String, Error> {
+fn written(array: &Array) -> Answer {
     let found = array.get_number(&last(array))?;
     if found == pattern(array.dtype(), 100) {
         Ok("ok".to_owned())

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-# The conformance driver of Numo arrays. README.md says how it must answer.
+# The driver of Numo arrays. README.md says how it must answer.
 # If Numo has no class for a dtype, the driver attaches a Shmarray::Array and answers its bytes.
 
 require "json"
@@ -13,16 +13,15 @@ class NumoDriver < Driver
     "|u1" => Numo::UInt8, "<u2" => Numo::UInt16, "<u4" => Numo::UInt32, "<u8" => Numo::UInt64,
     "<f4" => Numo::SFloat, "<f8" => Numo::DFloat, "<c8" => Numo::SComplex, "<c16" => Numo::DComplex
   }.freeze
+  CHANNEL = Numo::Shared::Channel
 
-  def hello
+  def do_hello
     "ok numo #{Numo::NArray::VERSION}"
   end
 
-  def dtypes
+  def do_dtypes
     "ok #{CLASSES.keys.join(" ")}"
   end
-
-  CHANNEL = Numo::Shared::Channel
 
   private
 
@@ -42,34 +41,49 @@ class NumoDriver < Driver
     Shmarray::Array.attach(text, readonly: readonly)
   end
 
-  def facts
-    return super unless numo?
-
-    JSON.parse(handle_text).values_at("dtype", "shape", "strides")
+  def share(count, value)
+    Numo::Shared.share(Numo::Int64.new(2 * count).fill(value)[(0..-1) % 2])
   end
 
-  def get(index)
-    return @array[*index] if numo? && index.any?
+  def fill(array, value)
+    return super unless numo?(array)
 
-    numo? ? @array.extract : super
+    array[1..-1] = value if array.size > 1
+    array[0] = value
   end
 
-  def set(index, value)
-    return super if index.any? || !numo?
+  def facts(array)
+    return super unless numo?(array)
 
-    @array.store(value)
+    JSON.parse(handle_text(array)).values_at("dtype", "shape", "strides")
   end
 
-  def to_bytes
-    numo? ? @array.dup.to_binary : super
+  def get(array, index)
+    return array[*index] if numo?(array) && index.any?
+
+    numo?(array) ? array.extract : super
   end
 
-  def handle_text
-    numo? ? Numo::Shared.handle(@array) : super
+  def set(array, index, value)
+    return super if index.any? || !numo?(array)
+
+    array.store(value)
   end
 
-  def numo?
-    @array.is_a?(Numo::NArray)
+  def to_bytes(array)
+    numo?(array) ? array.dup.to_binary : super
+  end
+
+  def handle_text(array)
+    numo?(array) ? Numo::Shared.handle(array) : super
+  end
+
+  def ticket_text(array)
+    numo?(array) ? Numo::Shared.handle_to_send(array) : super
+  end
+
+  def numo?(array)
+    array.is_a?(Numo::NArray)
   end
 end
 

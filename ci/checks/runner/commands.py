@@ -77,6 +77,11 @@ def pytest(*arguments):
     return ["pytest", "-q", "-rs", JUNIT_XML, *arguments]
 
 
+def with_drivers(command):
+    """The command, after the drivers of all languages are built."""
+    return one_after_the_other(bash("ci/checks/drivers/build"), command)
+
+
 def python_tests(expression):
     """Tests of the Python package. Many wait, so more processes run them than there are cores."""
     return pytest(

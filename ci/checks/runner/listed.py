@@ -42,6 +42,7 @@ from commands import (
     rust_examples,
     rustdoc,
     stubtest,
+    with_drivers,
 )
 from running import ROOT, Suite
 
@@ -59,6 +60,7 @@ LONGEST = (
     "lint: Rust",
     "C and C++",
     "the crate as published --ci",
+    "scenarios",
     "Debian 12 --release",
     "Debian 13 --release",
     "Debian sid --release",
@@ -121,7 +123,7 @@ SHELL_SCRIPTS = " ".join(
     (
         "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
         "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
-        "ci/checks/scenarios/run",
+        "ci/checks/drivers/build",
         "ci/packaging/wheel-on-arm64 ci/checks/layers ci/checks/runner/nextest .ci/run",
     )
 )
@@ -247,7 +249,8 @@ EVERYTHING = [
     Suite("soak: workers killed", bash("ci/soak", "300")),
     Suite("packages: licences and sources", python("ci/published/packages.py")),
     one_check("golden files", python("ci/checks/golden/make.py", "--check")),
-    Suite("conformance", bash("ci/checks/scenarios/run")),
+    Suite("conformance", with_drivers(python("ci/checks/scenarios/conformance.py"))),
+    Suite("scenarios", with_drivers(pytest("ci/checks/scenarios"))),
     Suite("README examples", python("ci/published/readme_examples.py")),
     Suite("benchmarks: what is published", python("ci/measurements/check.py")),
     one_check("example: pipeline", bash("examples/pipeline/run", "--quick")),

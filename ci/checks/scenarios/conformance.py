@@ -1,55 +1,27 @@
 """Runs the conformance drivers over the golden files and over each other; prints the table.
 
-    python ci/checks/scenarios/conformance.py RUST_DRIVER MUSL_DRIVER C_DRIVER CXX_DRIVER
+    python ci/checks/scenarios/conformance.py
 
 ../drivers/README.md says what a driver is. Every failure is printed with the command. The exit
 status is 1 if there was a failure, or if anything did not run that no skip accounts for.
 """
 
-import contextlib
 import itertools
 import json
 import os
 import pathlib
 import shutil
-import subprocess
 import sys
 import tempfile
 
-CHECKS = pathlib.Path(__file__).resolve().parent.parent
-GOLDEN = CHECKS / "golden"
-sys.path.append(str(CHECKS / "runner"))
-import junit  # noqa: E402 (of a folder that is no package)
+from drivers import CHECKS, COMMANDS, NUMO_ABSENT, Process, has_numo, junit
 
+GOLDEN = CHECKS / "golden"
 LAYOUTS = ("c", "f", "strided", "reversed", "transposed", "scalar", "empty")
 COUNTS = {"scalar": 1, "empty": 0}
 
 # The only skips: a driver that is not there, and dtypes whose elements a language lacks.
-NUMO_ABSENT = "neither numo-narray nor numo-narray-alt is installed, and no gem source answers"
 NUMO_LACKS = {"|b1": "Numo::Bit packs bits, a bool is a byte", "<f2": "Numo has no float16"}
-
-
-class Driver:
-    def __init__(self, name, command, directory):
-        self.name = name
-        environment = os.environ | {"SHMARRAY_DIR": str(directory)}
-        self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment
-        )
-
-    def ask(self, line):
-        """Sends a command and returns the answer, which is `ended` if the driver has ended."""
-        try:
-            self.process.stdin.write(line + "\n")
-            self.process.stdin.flush()
-        except BrokenPipeError:
-            return f"ended {self.process.wait()}"
-        return self.process.stdout.readline().rstrip("\n") or f"ended {self.process.wait()}"
-
-    def end(self):
-        with contextlib.suppress(BrokenPipeError):  # it has ended before; its status says how
-            self.process.stdin.close()
-        return self.process.wait()
 
 
 class Tally:
@@ -101,29 +73,31 @@ def walk_golden(driver, directory, tally):
         )
         for access in ("ro", "rw"):
             tally.check(
-                f"{name}: {one['file']}", driver.ask(f"attach {access} {one['handle']}"), expected
+                f"{name}: {one['file']}", driver.ask(f"attach a {access} {one['handle']}"), expected
             )
-            tally.check(f"{name}: {one['file']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
             tally.check(
-                f"{name}: {one['file']}: handle", driver.ask("handle"), f"ok {one['handle']}"
+                f"{name}: {one['file']}: bytes", driver.ask("bytes a"), f"ok {one['bytes']}"
+            )
+            tally.check(
+                f"{name}: {one['file']}: handle", driver.ask("handle a"), f"ok {one['handle']}"
             )
     for one in index["handles"]:
         tally.check(
             f"{name}: {one['text']}",
-            driver.ask(f"attach ro {one['text']}"),
+            driver.ask(f"attach a ro {one['text']}"),
             lambda a: a.startswith("ok "),
         )
-        tally.check(f"{name}: {one['text']}: bytes", driver.ask("bytes"), f"ok {one['bytes']}")
+        tally.check(f"{name}: {one['text']}: bytes", driver.ask("bytes a"), f"ok {one['bytes']}")
     for one in index["bad_handles"]:
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
-        tally.check(f"{name}: {one['text']}", driver.ask(f"attach ro {one['text']}"), refused)
-    driver.ask("close")
+        tally.check(f"{name}: {one['text']}", driver.ask(f"attach a ro {one['text']}"), refused)
+    driver.ask("drop")
     path = directory / f"shmarray-{index['bad_segment_id']}"
     for one in index["bad_segments"]:
         shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
         refused = lambda answer, says=one["says"]: answer.startswith("error ") and says in answer
         for access in ("ro", "rw"):
-            answer = driver.ask(f"attach {access} {index['bad_segment_handle']}")
+            answer = driver.ask(f"attach a {access} {index['bad_segment_handle']}")
             tally.check(f"{name}: {one['file']}", answer, refused)
             if not path.exists():  # nobody held it, so the refusal gave it back
                 shutil.copy(GOLDEN / "bad_segments" / one["file"], path)
@@ -139,33 +113,39 @@ def expected_count(layout):
 def pair(maker, user, dtype, layout, user_has, tally):
     """Hands an array from maker to user, which compares it, writes, and tries it read-only."""
     what = f"{maker.name} to {user.name}, {dtype} {layout}"
-    made = maker.ask(f"create {dtype} {layout}")
+    made = maker.ask(f"create a {dtype} {layout}")
     if not tally.check(what, made, lambda answer: answer.startswith("ok {")):
         return
     handle = made[3:]
     for access in ("ro", "rw"):
         if not tally.check(
-            f"{what} {access}", user.ask(f"attach {access} {handle}"), lambda a: a.startswith("ok ")
+            f"{what} {access}",
+            user.ask(f"attach a {access} {handle}"),
+            lambda a: a.startswith("ok "),
         ):
             continue
         if not user_has:
-            tally.check(f"{what} {access}: bytes", user.ask("bytes"), maker.ask("bytes"))
+            tally.check(f"{what} {access}: bytes", user.ask("bytes a"), maker.ask("bytes a"))
             continue
         tally.check(
-            f"{what} {access}: compare", user.ask("compare"), f"ok {expected_count(layout)}"
+            f"{what} {access}: compare", user.ask("compare a"), f"ok {expected_count(layout)}"
         )
         if layout == "empty":
             continue
         if access == "ro":
             tally.check(
-                f"{what}: write to read-only", user.ask("write"), lambda a: a.startswith("refused ")
+                f"{what}: write to read-only",
+                user.ask("write a"),
+                lambda a: a.startswith("refused "),
             )
-            tally.check(f"{what}: unchanged", maker.ask("compare"), f"ok {expected_count(layout)}")
+            tally.check(
+                f"{what}: unchanged", maker.ask("compare a"), f"ok {expected_count(layout)}"
+            )
         else:
-            tally.check(f"{what}: write", user.ask("write"), "ok")
-            tally.check(f"{what}: written", maker.ask("written"), "ok")
-    user.ask("close")
-    maker.ask("close")
+            tally.check(f"{what}: write", user.ask("write a"), "ok")
+            tally.check(f"{what}: written", maker.ask("written a"), "ok")
+    user.ask("drop")
+    maker.ask("drop")
 
 
 def channel_pair(maker, user, dtype, tally):
@@ -177,7 +157,7 @@ def channel_pair(maker, user, dtype, tally):
         if tally.check(what, made, lambda answer: answer.startswith("ok {")):
             address = made[3:] if way == "handle" else name
             tally.check(what, user.ask(f"receive {address}"), f"ok 24 {dtype}")
-        maker.ask("close")
+        maker.ask("drop")
 
 
 def run_pairs(drivers, tally):
@@ -213,45 +193,34 @@ def print_table(names, table):
         )
 
 
-def commands(rust, musl, c, cxx):
-    drivers = CHECKS / "drivers"
-    listed = {
-        "rust": [rust],
-        "musl": [musl],  # Rust again, over another C library
-        "c": [c],
-        "cpp": [cxx],
-        "python": [sys.executable, drivers / "driver.py"],
-        "ruby": ["ruby", drivers / "driver.rb"],
-    }
-    numo = subprocess.run(["ruby", "-e", "require 'numo/narray'"], stderr=subprocess.DEVNULL)
-    return listed | ({"numo": ["ruby", drivers / "driver_numo.rb"]} if numo.returncode == 0 else {})
+def start(name, directory):
+    """Starts a driver, and another one beside it with which it is paired with itself."""
+    environment = os.environ | {"SHMARRAY_DIR": str(directory)}
+    process = Process.start(name, None, environment)
+    process.twin = Process.start(name, None, environment)
+    return process
 
 
 def main():
-    listed = commands(*sys.argv[1:])
     tally = Tally()
-    if "numo" not in listed:
+    names = [name for name in COMMANDS if name != "numo" or has_numo()]
+    if "numo" not in names:
         tally.skip(NUMO_ABSENT)
     shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
     with tempfile.TemporaryDirectory(dir=shared, prefix="shmtest-") as directory:
         directory = pathlib.Path(directory)
-        drivers = {}
-        for name, command in listed.items():
-            drivers[name] = Driver(name, command, directory)
-            drivers[name].twin = Driver(name, command, directory)
-            tally.check(
-                name,
-                drivers[name].ask("hello"),
-                lambda a, name=name: a.startswith(f"ok {'rust' if name == 'musl' else name} "),
-            )
-            print(drivers[name].ask("hello")[3:])
-        for driver in drivers.values():
-            driver.ask("create <i4 c")  # its first use, so that it does not sweep the golden files
+        drivers = {name: start(name, directory) for name in names}
+        for name, driver in drivers.items():
+            called = "rust" if name == "musl" else name
+            hello = driver.ask("hello")
+            tally.check(name, hello.split()[:2], ["ok", called])
+            print(hello[3:])
+            driver.ask("create a <i4 c")  # its first use, so that it sweeps no golden file
             walk_golden(driver, directory, tally)
         table = run_pairs(drivers, tally)
         for driver in drivers.values():
             for process in (driver, driver.twin):
-                tally.check(f"{driver.name}: exit status", process.end(), 0)
+                tally.check(f"{driver.name}: exit status", process.leave(), 0)
         left = [name for name in os.listdir(directory) if not name.startswith("shmarray-registry-")]
         tally.check("segments left in the directory", left, [])
     print_table(list(drivers), table)

@@ -1,17 +1,17 @@
-"""Kills producers and consumers as often as asked, and counts faults and leftovers.
+"""Kills the drivers of all languages as often as asked, and counts faults and leftovers.
 
-    python ci/checks/scenarios/soak.py --kills 300 --workers DIRECTORY [--seed N]
+    python ci/checks/scenarios/soak.py --kills 300 [--seed N]
 
-Workers in Python, Ruby and C++ share one pipe. This process keeps both ends open, as a supervisor
-with a queue does. Each worker makes arrays of all sizes, sends them, receives and checks arrays of
-others, names some, hands some over by files, forks children that go on alone, and holds a few.
-Meanwhile this process kills one worker alone, one with its whole tree, or all at once. There are
-never more kills than checked arrays, so that a machine on which workers start slowly does not kill
-only idle ones. At the end the remaining workers stop by themselves and a fresh process sweeps; then
-nothing may be left.
+All drivers share one pipe, whose ends this process keeps open, as a supervisor with a queue does.
+This process gives each driver a batch of commands at a time, chosen at random: arrays of all sizes
+are made, sent, received, checked and named, handed over by handle, sent by two channels, used by
+threads, and inherited by forked children. Meanwhile it kills one driver alone, one with its whole
+tree, or all at once, and seldom one that waits. There are never more kills than checked arrays, so
+that a machine on which drivers start slowly does not kill only idle ones. At the end the remaining
+drivers stop by themselves and a fresh process sweeps; then nothing may be left.
 
-The counts are wrong bytes and other faults (a worker reports them and ends with a status of its
-own), hangs (workers that do not stop when told), leaked segments, and leaked bytes. All must be 0.
+The counts are wrong bytes and other faults (an answer that is an error, an end that is no kill),
+hangs (drivers that do not answer), leaked segments, and leaked bytes. All must be 0.
 """
 
 import argparse
@@ -21,7 +21,7 @@ import os
 import pathlib
 import random
 import re
-import selectors
+import select
 import shutil
 import signal
 import socket
@@ -30,214 +30,310 @@ import sys
 import tempfile
 import time
 
-CHECKS = pathlib.Path(__file__).resolve().parent.parent
-DRIVERS = CHECKS / "drivers"
-sys.path.append(str(CHECKS / "runner"))
-import junit  # noqa: E402 (of a folder that is no package)
-import processes  # noqa: E402
+from drivers import EndedError, Process, junit, processes
 
-# After so long it hangs: a worker looks many times a second whether it shall stop.
-PATIENCE_S = 120
-LANGUAGES = ("python", "ruby", "c++")
+LANGUAGES = ("python", "ruby", "cpp", "c", "rust")
+PATIENCE_S = 120  # after so long without an answer a driver hangs
+SIZES = (1, 3, 25, 512, 2000, 7000, 40000, 150000)
+NAMED = 1000  # the value of array soak-0; all of a name have one value, whoever made them
+MISSED = re.compile(
+    r"error \S*(FileExists|EEXIST|Exists|EXISTS|already_exists"
+    r"|FileNotFound|ENOENT|NotFound|NOT_FOUND|not_found)"
+)
+DEEDS = {"send": 42, "take": 42, "post": 5, "fetch": 5, "name": 4, "threads": 1, "channel": 30}
 
 
-class Language:
-    """A nursery: forks a worker for each line, which this process then adopts."""
+class Worker:
+    """A driver, and the commands whose answers it owes, each with what its answer leads to."""
 
-    def __init__(self, name, command, soak):
-        self.name = name
-        self.soak = soak
-        self.nursery = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=soak.says_w,
-            pass_fds=soak.ends,
-            env=soak.environment,
-            text=True,
-        )
+    def __init__(self, process, leader=None, batches=None):
+        self.process, self.pid, self.name = process, process.pid, process.name
+        self.is_leader, self.tree = leader is None, leader or process.pid
+        self.owes, self.asked, self.batches = collections.deque(), 0.0, batches
 
-    def start(self, seed):
-        self.nursery.stdin.write(f"{seed}\n")
-        self.nursery.stdin.flush()
+    def order(self, commands):
+        self.asked = time.monotonic()
+        self.owes.extend(commands)
+        self.process.write(*(line for line, _ in commands))
 
 
 class Soak:
     def __init__(self, arguments):
-        self.arguments = arguments
-        self.random = random.Random(arguments.seed)
+        self.arguments, self.random = arguments, random.Random(arguments.seed)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="shmarray-soak-", dir="/dev/shm"))
-        (self.directory / "mail").mkdir()
+        self.fifos = pathlib.Path(tempfile.mkdtemp(prefix="shmarray-fifos-"))
         ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ends = [end.detach() for end in ends]
-        says_r, self.says_w = os.pipe()
-        self.says = says_r
-        self.said = b""
-        os.set_blocking(says_r, False)
-        # All workers are one family, as children of one launcher are.
+        # All are one family, as children of one launcher are.
         family = str(2**52 + self.random.randrange(1, 2**20) * 2**32)
         self.environment = os.environ | {
             "SHMARRAY_DIR": str(self.directory),
             "SHMARRAY_FAMILY": family,
         }
-        self.live = {}
-        self.orphans = []
+        self.live, self.letters = {}, {}
         self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
         self.kills = self.started = 0
-        self.messages = collections.Counter()
-        self.arrays = collections.Counter()
-        self.faults = []
-        self.hangs = 0
-        self.most_files = 0
-        self.most_bytes = 0
+        self.messages, self.arrays = collections.Counter(), collections.Counter()
+        self.faults, self.hangs, self.most_files, self.most_bytes = [], 0, 0, 0
 
-    def languages(self):
-        ends = [str(end) for end in self.ends]
-        built = pathlib.Path(self.arguments.workers)
-        commands = {
-            "python": [sys.executable, str(DRIVERS / "worker.py")],
-            "ruby": ["ruby", str(DRIVERS / "worker.rb")],
-            "c++": [str(built / "worker")],
-        }
-        return [Language(name, [*commands[name], *ends], self) for name in LANGUAGES]
-
-    def start(self, language):
-        self.started += 1
-        language.start(self.random.randrange(1, 2**31))
-
-    def listen(self):
-        """Reads the workers' lines: `up PID LANGUAGE`, `wrong PID …`, and every few operations
-        `did PID LANGUAGE MESSAGES ARRAYS`: how many it received and checked since its last line.
+    def nursery(self, name):
+        """A driver that is not killed. Its family lives as long as it does, and with it the
+        tickets of letters.
         """
-        with contextlib.suppress(BlockingIOError):
-            while more := os.read(self.says, 1 << 16):
-                self.said += more
-        *lines, self.said = self.said.split(b"\n")
-        for line in (line.decode(errors="replace") for line in lines):
-            word, pid, *rest = line.split()
-            if word == "up":
-                self.live[int(pid)] = rest[0]
-            elif word == "did":
-                self.messages[rest[0]] += int(rest[1])
-                self.arrays[rest[0]] += int(rest[2])
-            else:
-                self.faults.append(line)
+        nursery = Process.start(name, self.fifos, self.environment, pass_fds=self.ends)
+        nursery.do("make own 1 1")
+        return nursery
+
+    def start(self, nursery):
+        self.started += 1
+        process = nursery.fork()
+        process.do("session", "drop", f"pipes {self.ends[0]} {self.ends[1]}")
+        self.live[process.pid] = Worker(process)
+
+    def fork(self, worker):
+        """Forks a child that goes on for some batches, whatever its parent does."""
+        with contextlib.suppress(EndedError):
+            child = worker.process.fork()
+            left = self.random.randrange(8)
+            self.live[child.pid] = Worker(child, worker.tree, left)
+
+    # What a driver is to do. Each deed is a list of commands.
+
+    def batch(self, worker):
+        deeds = self.random.choices(list(DEEDS), list(DEEDS.values()), k=8)
+        commands = [command for deed in deeds for command in getattr(self, deed)(worker)]
+        return [*commands, ("check", self.count_checked(worker))]
+
+    def count_checked(self, worker):
+        def count(answer):
+            self.arrays[worker.name] += int(answer.split()[1])
+
+        return count
+
+    def key(self):
+        return f"h{self.random.randrange(8)}"
+
+    def value(self):
+        return self.random.randrange(NAMED + 100, 2**62)
+
+    def make(self, key, name=""):
+        value = NAMED + int(name[-1]) if name else self.value()
+        return (f"make {key} {self.random.choice(SIZES)} {value}{name}", None)
+
+    def send(self, _worker):
+        keys = [self.key() for _ in range(self.random.randrange(1, 4))]
+        made = [self.make(key) for key in set(keys) if self.random.random() < 0.5]
+        return [*made, (f"send {' '.join(dict.fromkeys(keys))}", None)]
+
+    def take(self, worker):
+        def count(answer):
+            if answer.startswith("ok "):
+                self.messages[worker.name] += 1
+                self.arrays[worker.name] += int(answer[3:]) if key != "-" else 0
+
+        key = "-" if self.random.random() < 0.125 else self.key()  # unwanted
+        return [(f"take {key} {self.random.choice(('ro', 'rw'))}", count)]
+
+    def channel(self, worker):
+        def count(answer):
+            if answer == "ok 1":
+                self.messages[worker.name] += 1
+                self.arrays[worker.name] += 1
+
+        mode = self.random.choice(("queue", "broadcast"))
+        return [(f"channel {mode} {self.random.choice((0, self.value()))}", count)]
+
+    def post(self, _worker):
+        """Has a handle made that is sent out of band, as a letter that any driver may fetch."""
+        value = self.value()
+
+        def keep(answer):
+            self.letters[self.random.randrange(2**32)] = (value, answer[3:])
+
+        if len(self.letters) >= 6:
+            return []  # nobody has fetched them
+        return [(f"make letter 2000 {value}", None), ("ticket letter", keep), ("drop letter", None)]
+
+    def fetch(self, worker):
+        if not self.letters:
+            return []
+        value, handle = self.letters.pop(self.random.choice(list(self.letters)))
+        if self.random.random() < 0.25:
+            return [(f"discard {handle}", None)]
+        checked = (f"is letter {value}", self.count_checked_one(worker))
+        return [(f"attach letter rw {handle}", None), checked, ("drop letter", None)]
+
+    def count_checked_one(self, worker):
+        def count(_answer):
+            self.arrays[worker.name] += 1
+
+        return count
+
+    def name(self, worker):
+        number = self.random.randrange(4)
+
+        def check(answer):
+            if answer.startswith("ok ") and answer != "ok 0":  # else its maker is not so far
+                worker.order([(f"is named {NAMED + number}", self.count_checked_one(worker))])
+
+        def look(answer):
+            if answer.startswith("ok "):
+                worker.order([("get named", check)])
+
+        match self.random.randrange(3):
+            case 0:
+                return [self.make(self.key(), f" soak-{number}")]
+            case 1:
+                return [(f"attach named rw soak-{number}", look)]
+            case _:
+                return [(f"unlink soak-{number}", None)]
+
+    def threads(self, _worker):
+        return [("threads 1", None), ("check", None), ("threads 0", None)]
+
+    # The supervisor.
+
+    def listen(self, seconds):
+        """Waits so long for answers, and takes all that are there."""
+        ends = {worker.process.stdout: worker for worker in self.live.values()}
+        for end in select.select(list(ends), [], [], seconds)[0]:
+            with contextlib.suppress(BlockingIOError):
+                ends[end].process.buffer += os.read(end, 1 << 16)
+            self.take_answers(ends[end])
+
+    def take_answers(self, worker):
+        *lines, worker.process.buffer = worker.process.buffer.split(b"\n")
+        for line in lines:
+            answer = line.decode(errors="replace")
+            command, then = worker.owes.popleft()
+            if answer.split(" ", 1)[0] not in ("ok", "none") and not self.is_missed(
+                command, answer
+            ):
+                self.faults.append(f"wrong: {worker.name} {worker.pid}: {command}: {answer}")
+            elif then:
+                then(answer)
+
+    def is_missed(self, command, answer):
+        """Whether a name was there already, or was not there."""
+        return "soak-" in command and MISSED.match(answer)
+
+    def give_work(self):
+        """Gives a batch to each driver that has answered."""
+        for worker in list(self.live.values()):
+            if worker.owes:
+                if time.monotonic() > worker.asked + PATIENCE_S:
+                    self.faults.append(f"{worker.name} {worker.pid} hangs at {worker.owes[0][0]}")
+                    self.hangs += 1
+                continue
+            with contextlib.suppress(BrokenPipeError, EndedError):
+                self.give_batch(worker)
+
+    def give_batch(self, worker):
+        if worker.batches == 0:
+            how = self.random.choice(("exit", "_exit", "kill"))
+            worker.order([(f"end {how}", None)])
+        elif self.random.random() < 0.1 and len(self.live) < 3 * self.arguments.processes:
+            self.fork(worker)
+        else:
+            worker.batches = worker.batches and worker.batches - 1
+            worker.order(self.batch(worker))
 
     def reap(self):
-        """Reaps children and orphans. One that ended and was not told to has failed."""
-        ended = []
+        """Reaps all that ended, and returns how many leaders did."""
+        leaders = 0
         for pid, status in processes.ended_children():
             how = os.waitstatus_to_exitcode(status)
-            if how not in (0, -signal.SIGKILL):
-                self.faults.append(f"{self.live.get(pid, 'a child')} {pid} ended with {how}")
-            if self.live.pop(pid, None):
-                ended.append(pid)
-        return ended
+            worker = self.live.pop(pid, None)
+            if how not in (0, -signal.SIGKILL) or worker is None:
+                name = worker.name if worker else "a nursery"
+                self.faults.append(f"{name} {pid} ended with {how}")
+            if worker:
+                os.close(worker.process.stdin)
+                os.close(worker.process.stdout)
+                leaders += worker.is_leader
+        return leaders
 
-    def kill(self, pid, tree):
-        try:
-            (os.killpg if tree else os.kill)(pid, signal.SIGKILL)
-        except ProcessLookupError:
-            return
-        self.kills += 1
-        self.killed["with its tree" if tree else "alone"] += 1
-        if not tree:
-            self.orphans.append(pid)  # its children go on for a while
+    def kill(self, worker, tree):
+        with contextlib.suppress(ProcessLookupError):
+            (os.killpg if tree else os.kill)(worker.pid, signal.SIGKILL)
+            self.kills += 1
+            self.killed["with its tree" if tree else "alone"] += 1
 
     def kill_somebody(self):
         choice = self.random.random()
-        pids = sorted(self.live)
         if choice < 0.01:
-            for pid in pids:
-                self.kill(pid, tree=True)
+            for worker in self.live.values():
+                self.kill(worker, tree=worker.is_leader)
             self.killed["all at once"] += 1
-        else:
-            self.kill(self.random.choice(pids), tree=choice < 0.2)
-        while len(self.orphans) > 6:
-            orphan = self.orphans.pop(self.random.randrange(len(self.orphans)))
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(orphan, signal.SIGKILL)
-                self.kills += 1
+            return
+        works = [worker for worker in self.live.values() if worker.owes]
+        worker = self.random.choice(works or list(self.live.values()))
+        self.kill(worker, tree=choice < 0.2 and worker.is_leader)
 
     def measure(self):
-        files = [path for path in self.directory.iterdir() if path.is_file()]
         sizes = {}
-        for path in files:
-            try:
+        for path in self.directory.iterdir():
+            with contextlib.suppress(FileNotFoundError):
                 facts = path.stat()
                 sizes[facts.st_ino] = facts.st_blocks * 512
-            except FileNotFoundError:
-                continue
-        self.most_files = max(self.most_files, len(files))
+        self.most_files = max(self.most_files, len(sizes))
         self.most_bytes = max(self.most_bytes, sum(sizes.values()))
 
     def run(self):
-        languages = self.languages()
-        nurseries = {language.nursery.pid for language in languages}
-        turn = 0
-        for _ in range(self.arguments.processes):
-            self.start(languages[turn % 3])
-            turn += 1
+        self.nurseries = [self.nursery(name) for name in LANGUAGES]
+        turn, missing = 0, self.arguments.processes
         began = progress = time.monotonic()
+        until = began
         while self.kills < self.arguments.kills and not self.faults:
-            self.wait_for_word(0.02)
-            for pid in self.reap():
-                if pid in nurseries:
-                    self.faults.append("a nursery ended")
-                self.start(languages[turn % 3])
+            for _ in range(missing):
+                self.start(self.nurseries[turn % len(LANGUAGES)])
                 turn += 1
+            self.give_work()
+            self.listen(0.005)
+            missing = self.reap()
+            if time.monotonic() < until:
+                continue
             # Some live for an instant, some for long.
-            self.wait_for_word(self.random.expovariate(1 / self.arguments.pause))
+            until = time.monotonic() + self.random.expovariate(1 / self.arguments.pause)
             if self.live and self.has_worked():
                 self.kill_somebody()
                 progress = time.monotonic()
             elif time.monotonic() > progress + PATIENCE_S:
                 self.faults.append(f"nobody works: {dict(self.arrays)} arrays checked")
-            if turn % 16 == 0:
+            if self.kills % 16 == 0:
                 self.measure()
         self.seconds = time.monotonic() - began
-        self.stop(languages)
+        self.stop()
 
     def has_worked(self):
-        """Whether the killed workers had work, in each language and on average."""
+        """Whether the killed drivers had work, in each language and on average."""
         return (
             all(self.messages[language] for language in LANGUAGES)
             and self.arrays.total() > self.kills
         )
 
-    def wait_for_word(self, seconds):
-        with selectors.DefaultSelector() as selector:
-            selector.register(self.says, selectors.EVENT_READ)
-            selector.select(seconds)
-        self.listen()
-
-    def stop(self, languages):
-        (self.directory / "mail/stop").touch()
-        for language in languages:
-            language.nursery.stdin.close()
-        for orphan in self.orphans:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(orphan, signal.SIGKILL)
+    def stop(self):
         patience = time.monotonic() + PATIENCE_S
-        while self.has_children() and time.monotonic() < patience:
-            self.wait_for_word(0.05)
+        while any(worker.owes for worker in self.live.values()) and time.monotonic() < patience:
+            self.listen(0.05)
             self.reap()
-        self.listen()
-        self.hangs = len(self.live)
-        for pid in list(self.live):
-            os.killpg(pid, signal.SIGKILL)
+        for worker in self.live.values():
+            os.close(worker.process.stdin)  # the input ends
+            worker.process.stdin = os.dup(worker.process.stdout)
+        while self.live and time.monotonic() < patience:
+            select.select([], [], [], 0.01)
+            self.reap()
+        self.hangs += len(self.live)
+        for worker in self.live.values():
+            os.kill(worker.pid, signal.SIGKILL)
+        for nursery in self.nurseries:
+            if nursery.leave() != 0:
+                self.faults.append(f"the nursery of {nursery.name} failed")
         for end in self.ends:
             os.close(end)
 
-    def has_children(self):
-        try:
-            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-            return True
-        except ChildProcessError:
-            return False
-
     def left(self):
         """The number of files, and of bytes, that a fresh process could not give back."""
-        shutil.rmtree(self.directory / "mail")
         subprocess.run(
             ["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL
         )
@@ -253,8 +349,7 @@ class Soak:
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--kills", type=int, required=True)
-    parser.add_argument("--workers", required=True, help="the folder with the C++ worker")
-    parser.add_argument("--processes", type=int, default=9)
+    parser.add_argument("--processes", type=int, default=10)
     parser.add_argument("--pause", type=float, default=0.03, help="mean seconds between kills")
     parser.add_argument("--seed", type=int, default=random.randrange(2**31))
     soak = Soak(parser.parse_args())
@@ -262,7 +357,7 @@ def main():
     soak.run()
     files, left = soak.left()
     wrong = sum("wrong" in fault for fault in soak.faults)
-    print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} workers")
+    print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} drivers")
     print(f"kills: {soak.killed}")
     work = (
         f"{soak.messages[language]} and {soak.arrays[language]} in {language}"
@@ -281,7 +376,8 @@ def main():
         "no bytes leaked": left == 0,
         "no hangs": soak.hangs == 0,
     }
-    shutil.rmtree(soak.directory, ignore_errors=True)
+    for folder in (soak.directory, soak.fifos):
+        shutil.rmtree(folder, ignore_errors=True)
     outcomes = ((name, "passed" if holds else "failed") for name, holds in checks.items())
     sys.exit(junit.close("soak", outcomes))
 
