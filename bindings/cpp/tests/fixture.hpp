@@ -27,22 +27,6 @@ class LeavesNothing {
 /// Returns the sorted names in SHMARRAY_DIR. If they are equal, nothing was added or removed.
 std::vector<std::string> names_in_directory();
 
-/// While it lives, SHMARRAY_DIR is a small file system ("size=1m,nr_inodes=20").
-class SmallDirectory {
-  public:
-    explicit SmallDirectory(const std::string &options);
-    SmallDirectory(const SmallDirectory &) = delete;
-    SmallDirectory &operator=(const SmallDirectory &) = delete;
-    ~SmallDirectory();
-
-    /// Returns its path; empty if this process may not mount a file system.
-    const std::string &path() const { return path_; }
-    std::uint64_t free_bytes() const;
-
-  private:
-    std::string before_, path_;
-};
-
 /// Runs `body` in a forked child, which exits with its result. Returns the wait status.
 int run_forked(const std::function<int()> &body);
 

@@ -26,32 +26,6 @@ std::vector<std::string> names_in_directory() {
     return names;
 }
 
-SmallDirectory::SmallDirectory(const std::string &options) : before_(std::getenv("SHMARRAY_DIR")) {
-    std::string path = before_ + "/small-XXXXXX"; // a path of its own: it identifies the registry
-    REQUIRE(mkdtemp(path.data()) != nullptr);
-    if (mount("tmpfs", path.c_str(), "tmpfs", 0, options.c_str()) != 0) {
-        MESSAGE("skipped: a small file system cannot be mounted here: ", std::strerror(errno));
-        rmdir(path.c_str());
-        return;
-    }
-    path_ = path;
-    setenv("SHMARRAY_DIR", path.c_str(), 1);
-}
-
-SmallDirectory::~SmallDirectory() {
-    if (path_.empty())
-        return;
-    umount2(path_.c_str(), MNT_DETACH); // lazily: this process keeps its registry mapped
-    rmdir(path_.c_str());
-    setenv("SHMARRAY_DIR", before_.c_str(), 1);
-}
-
-std::uint64_t SmallDirectory::free_bytes() const {
-    struct statvfs facts{};
-    REQUIRE(statvfs(path_.c_str(), &facts) == 0);
-    return std::uint64_t{facts.f_bavail} * facts.f_frsize;
-}
-
 int run_forked(const std::function<int()> &body) {
     std::fflush(nullptr);
     const pid_t child = fork();

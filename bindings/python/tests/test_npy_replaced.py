@@ -13,7 +13,21 @@ import pytest
 import shmarray
 from conftest import Peer
 from test_npy import GRID, npy
-from test_other_user import BECOME_NOBODY, NOBODY
+
+NOBODY = 65534
+BECOME_NOBODY = f"""
+import os
+os.setgroups([])
+os.setgid({NOBODY})
+os.setuid({NOBODY})
+
+def refused(call, *arguments, **options):
+    try:
+        call(*arguments, **options)
+    except Exception as error:
+        return [type(error).__name__, str(error)]
+    return ["no error", ""]
+"""
 
 SAVERS = {
     "numpy.save": np.save,

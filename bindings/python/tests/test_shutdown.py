@@ -3,12 +3,7 @@
 The plain cases (a global, a builtin, a cycle, sys.exit …) are in test_lifetime.
 """
 
-import shutil
-import signal
-
 import pytest
-
-import shmarray
 
 PRELUDE = """
 import atexit, builtins, gc, itertools, os, signal, sys, threading, weakref
@@ -298,39 +293,3 @@ def test_an_uncaught_exception_is_all_that_is_said(start_python, files):
     assert said[0].endswith("\nValueError: 7\n")
     assert said[1] == said[0]  # Python prints this by itself
     assert files() == []
-
-
-WAITS = """
-views = [kept[::2], memoryview(kept)]
-threading.Thread(target=threading.Event().wait, args=(), daemon=True).start()
-os.write(1, b"true\\n")
-os.read(0, 1)
-"""
-
-
-@pytest.mark.parametrize(
-    "number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGABRT, signal.SIGSEGV]
-)
-def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use(
-    number, start_python, run_python, files
-):
-    program = start_python(PRELUDE + "signal.signal(signal.SIGINT, signal.SIG_DFL)\n" + WAITS)
-    program.hear()
-    program.process.send_signal(number)
-    assert program.status() == -number
-    run_python("import shmarray; shmarray.zeros(1)")
-    assert files() == []
-
-
-def test_a_directory_that_is_gone_at_the_end_is_no_matter(run_python, directory, monkeypatch):
-    elsewhere = directory / "elsewhere"
-    elsewhere.mkdir()
-    monkeypatch.setenv("SHMARRAY_DIR", str(elsewhere))
-    code = (
-        "import shutil\nnamed = shmarray.zeros(3, "
-        "name='named')\nshutil.rmtree(os.environ['SHMARRAY_DIR'])"
-    )
-    assert run_python(PRELUDE + code) == ""
-    shutil.rmtree(elsewhere, ignore_errors=True)
-    monkeypatch.setenv("SHMARRAY_DIR", str(directory))
-    assert shmarray.zeros(3).tolist() == [0] * 3

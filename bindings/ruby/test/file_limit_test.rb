@@ -7,16 +7,6 @@ require_relative "helper"
 class FileLimitTest < SharedMemoryTest
   LIMIT = 1 << 20
 
-  def test_an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death
-    in_child do
-      limit_files
-      refute_blames_memory { Shmarray::Array.create(:uint8, 4 * LIMIT) }
-      refute_blames_memory { Shmarray::Array.create(:uint8, 4 * LIMIT, name: "large") }
-      assert_works_below
-      nil
-    end
-  end
-
   def test_the_programs_own_handler_is_there_afterwards
     in_child do
       handled = 0

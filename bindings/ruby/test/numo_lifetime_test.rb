@@ -82,50 +82,6 @@ class NumoLifetimeTest < NumoTest
     assert_operator ObjectSpace.memsize_of(Shared.new(Numo::UInt8, 20 << 20)), :>, 20 << 20
   end
 
-  ENDINGS = {
-    "exit" => -> { exit }, "exit!" => -> { exit! },
-    "killed" => -> { Process.kill(:KILL, Process.pid) }, "exec" => -> { exec("true") }
-  }.freeze
-
-  def test_a_child_ends_before_its_parent_in_every_way
-    a = Shared.new(Numo::Int32, [2, 3])
-    strided = Shared.attach(Shared.handle(a.transpose))
-    ENDINGS.each_value.with_index(1) do |ending, count|
-      Process.wait(fork do
-        a.inplace + 1
-        a = strided = nil
-        GC.start
-        ending.call
-      end)
-      collect
-      assert_equal [[count] * 3] * 2, a.to_a
-      assert_equal [[count] * 2] * 3, strided.to_a
-      assert_equal a, Shared.attach(Shared.handle(a))
-    end
-  end
-
-  def test_a_parent_ends_before_its_child_in_every_way
-    ENDINGS.each do |name, ending|
-      next if name == "exec" # the pipe would end with the new program
-
-      reader, writer = IO.pipe
-      parent = fork do
-        a = Shared.new(Numo::Int32, [2, 3])
-        pid = Process.pid
-        fork do
-          Thread.pass while Process.ppid == pid
-          a.store(5)
-          other = Shared.attach(Shared.handle(a.transpose))
-          writer.puts [a.to_a, other.to_a, segments_in.size].inspect
-        end
-        ending.call
-      end
-      writer.close
-      Process.wait(parent)
-      assert_equal [[[5] * 3] * 2, [[5] * 2] * 3, 1].inspect, reader.read.chomp, name
-    end
-  end
-
   def test_grandchildren_and_strangers_hold_it_as_well
     a = Shared.new(Numo::Int32, [2, 3])
     output, status = ruby(<<~RUBY, Shared.handle(a[1, true]))

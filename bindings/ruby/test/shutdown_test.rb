@@ -136,32 +136,6 @@ class ShutdownTest < SharedMemoryTest
     assert_match(/\A#{raised}\tfrom -e:\d+:in .*<main>'\n\z/, output)
     assert_empty segments_in
   end
-
-  def test_memory_of_a_process_ended_by_a_signal_is_given_back_at_the_next_use
-    %i[TERM INT HUP ABRT KILL QUIT].each do |signal|
-      program = start_ruby(PRELUDE + <<~RUBY)
-        trap("#{signal}", "SYSTEM_DEFAULT") unless "#{signal}" == "KILL"
-        $views = [KEPT[1], Shmarray::Array.create(:int8, 9)]
-        REPORT.syswrite("here\\n")
-        sleep
-      RUBY
-      assert_equal "here\n", program.gets
-      Process.kill(signal, program.pid)
-      program.close
-      assert_equal Signal.list.fetch(signal.to_s), $?.termsig
-      ruby('require "shmarray"; Shmarray::Array.create(:int8, 1)')
-      assert_empty segments_in, signal
-    end
-  end
-
-  def test_an_interpreter_without_its_directory_ends_quietly
-    elsewhere = File.join(ENV.fetch("SHMARRAY_DIR"), "elsewhere")
-    Dir.mkdir(elsewhere)
-    output, status = ruby("#{PRELUDE}require 'fileutils'; FileUtils.rm_rf(ENV['SHMARRAY_DIR'])",
-                          env: { "SHMARRAY_DIR" => elsewhere })
-    assert_equal ["", 0], [output, status.to_i]
-    refute_path_exists elsewhere
-  end
 end
 
 # The same with Numo.

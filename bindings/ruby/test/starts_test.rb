@@ -3,7 +3,7 @@
 require_relative "helper"
 require "pty"
 
-# Starts: handles and forks hold, exec releases; a daemon holds as any process does.
+# Starts: a program holds nothing, and a handle goes through exec.
 class StartsTest < SharedMemoryTest
   STARTS = {
     "spawn" => ->(ends) { spawn("cat", in: ends[0], out: ends[1]) },
@@ -41,21 +41,6 @@ class StartsTest < SharedMemoryTest
     assert_equal [0, 0, 0], Shmarray::Array.attach(a.handle).to_a
   end
 
-  def test_a_process_that_execs_holds_no_longer_though_it_lives
-    Shmarray.sweep
-    program = start_ruby(EXECS, "cat")
-    handle = program.gets.chomp
-    before = segments_in
-    assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
-    program.puts "go"
-    program.puts "here"
-    assert_equal "here\n", program.gets # by the new program
-    assert_operator Shmarray.sweep[:segments], :>, 0
-    assert_empty segments_in
-    assert_raises(Errno::ENOENT) { Shmarray::Array.attach(handle) }
-    ended(program)
-  end
-
   def test_a_handle_goes_through_exec_while_somebody_holds_its_array
     paths = $LOAD_PATH.flat_map { |path| ["-I", path] }
     program = start_ruby(EXECS, RbConfig.ruby, "-W0", *paths, "-e", ATTACHES)
@@ -71,31 +56,6 @@ class StartsTest < SharedMemoryTest
     program.puts "end"
     ended(program)
     assert_empty segments_in
-  end
-
-  def test_a_daemon_holds_when_its_starter_is_gone_and_gives_back_at_its_end
-    adopt_orphans
-    ENDINGS.each_key do |ending|
-      Shmarray.sweep
-      (hears, ask), (answer, says) = IO.pipe, IO.pipe
-      starter = fork { become_daemon(hears, says, ending) }
-      [hears, says].each(&:close)
-      assert_predicate Process.wait2(starter)[1], :success?
-      pid = answer.gets.to_i
-      handles = ::Array.new(2) { answer.gets.chomp }
-      before = segments_in
-      in_child do
-        handles.each.with_index(3) { |handle, value| Shmarray::Array.attach(handle)[0] = value }
-        nil
-      end
-      assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]
-      ask.puts "look"
-      assert_equal "[[3, 1], [4, 2]]\n", answer.gets
-      ask.puts "end"
-      Process.wait(pid)
-      assert_nothing_left ending
-      [ask, answer].each(&:close)
-    end
   end
 
   EXECS = <<~RUBY
@@ -132,19 +92,5 @@ class StartsTest < SharedMemoryTest
   def ended(program)
     program.close
     assert_predicate $?, :success?
-  end
-
-  def become_daemon(hears, says, ending)
-    says.sync = true
-    before = Shmarray::Array.create(:int32, 2)
-    Process.daemon
-    after = Shmarray::Array.create(:int32, 2)
-    before[1] = 1
-    after[1] = 2
-    says.puts Process.pid, before.handle, after.handle
-    hears.gets
-    says.puts [before.to_a, after.to_a].inspect
-    hears.gets
-    ENDINGS[ending].call
   end
 end

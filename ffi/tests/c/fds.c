@@ -97,66 +97,6 @@ static int nothing_is_left(void **state) {
     return files_in_directory();
 }
 
-struct way {
-    void (*close_from)(int first);
-    enum ending how;
-};
-static const struct way ways[] = {
-    {close_with_a_loop, BY_EXIT}, {close_with_a_loop, BY_KILL}, {close_as_a_range, BY_EXIT},
-    {close_as_a_range, BY__EXIT}, {close_as_a_range, BY_ABORT},
-};
-
-static int close_all_and_go_on(void *argument) {
-    const struct way *way = argument;
-    hold();
-    say_text(handle_of(held.view).bytes);
-    wait_for_go();
-    way->close_from(3);
-    do_everything();
-    say(1);
-    wait_for_go();
-    way->close_from(3);
-    do_everything();
-    say(2);
-    end_by(way->how, 0);
-    return 1;
-}
-
-// Another process that lists, attaches, closes and sweeps leaves the array in place.
-static void expect_held(const char *handle) {
-    char *before = names_in_directory(), *after;
-    for (int turn = 0; turn < 3; turn++) {
-        shma_array *array = NULL;
-        uint64_t segments = 99;
-        assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL), SHMA_OK);
-        assert_int_equal(at(array, 0), 7);
-        shma_array_close(array);
-        assert_int_equal(shma_sweep(&segments, NULL, NULL), SHMA_OK);
-        assert_int_equal(segments, 0);
-    }
-    after = names_in_directory();
-    assert_string_equal(before, after);
-    free(before);
-    free(after);
-}
-
-static void a_process_without_fds_holds_makes_and_gives_back(void **state) {
-    (void)state;
-    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
-        const struct child child = start_child(close_all_and_go_on, (void *)&ways[i]);
-        const struct text handle = hear_text(&child);
-        let_go(&child);
-        assert_int_equal(hear(&child), 1);
-        expect_held(handle.bytes);
-        let_go(&child);
-        assert_int_equal(hear(&child), 2);
-        assert_int_equal(ended(&child), status_of(ways[i].how));
-        if (ways[i].how != BY_EXIT)
-            assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
-        assert_int_equal(files_in_directory(), 0);
-    }
-}
-
 static int close_even_the_standard_ones(void *unused) {
     (void)unused;
     hold();
@@ -173,65 +113,11 @@ static void even_the_standard_fds_may_be_closed(void **state) {
     assert_int_equal(ended(&child), 0);
 }
 
-static int close_before_the_first_use(void *unused) {
-    (void)unused;
-    close_as_a_range(3);
-    hold();
-    do_everything();
-    let_all_go();
-    return 0;
-}
-
-static void the_first_use_may_come_after_every_fd_was_closed(void **state) {
-    (void)state;
-    const struct child child = start_child(close_before_the_first_use, NULL);
-    assert_int_equal(ended(&child), 0);
-}
-
-static int fork_without_fds(void *how) {
-    hold();
-    close_as_a_range(3);
-    const pid_t child = fork();
-    if (child == 0) {
-        wait_for_go();
-        close_as_a_range(3);
-        do_everything();
-        say(3);
-        end_by(*(enum ending *)how, 0);
-    }
-    say_text(handle_of(held.view).bytes);
-    say(child);
-    return 0;
-}
-
-static void a_child_without_fds_outlives_its_parent(void **state) {
-    (void)state;
-    for (enum ending how = 0; how < ENDINGS; how++) {
-        const struct child parent = start_child(fork_without_fds, &how);
-        const struct text handle = hear_text(&parent);
-        const pid_t child = (pid_t)hear(&parent);
-        assert_int_equal(status_of_process(parent.pid), 0);
-        expect_held(handle.bytes);
-        let_go(&parent);
-        assert_int_equal(hear(&parent), 3);
-        assert_int_equal(status_of_process(child), status_of(how));
-        close(parent.ask);
-        close(parent.hear);
-        if (how != BY_EXIT)
-            assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
-        assert_int_equal(files_in_directory(), 0);
-    }
-}
-
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        // The first test, so that it runs before this program has used the library.
-        TEST(the_first_use_may_come_after_every_fd_was_closed),
-        TEST(a_process_without_fds_holds_makes_and_gives_back),
         TEST(even_the_standard_fds_may_be_closed),
-        TEST(a_child_without_fds_outlives_its_parent),
     };
     adopt_orphans();
     return cmocka_run_group_tests_name("fds", tests, NULL, NULL);

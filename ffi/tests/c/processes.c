@@ -1,4 +1,4 @@
-// Arrays between processes in C: fork, exec, names, and the memory of dead processes.
+// Arrays between processes in C: names, persistence, lists, and pages that are read-only.
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -54,31 +54,6 @@ static int write_squares(shma_array *array) {
     return 0;
 }
 
-static void a_forked_child_writes_and_the_parent_reads(void **state) {
-    (void)state;
-    shma_array *array = make(NULL);
-    assert_int_equal(in_child(write_squares, array), 0);
-    const int64_t *values = shma_array_data(array);
-    for (int64_t i = 0; i < 100; i++)
-        assert_int_equal(values[i], i * i);
-    shma_array_close(array);
-}
-
-static int close_it(shma_array *array) {
-    shma_array_close(array);
-    return 0;
-}
-
-static void a_child_that_closes_takes_nothing_from_its_parent(void **state) {
-    (void)state;
-    shma_array *array = make(NULL);
-    write_squares(array);
-    assert_int_equal(in_child(close_it, array), 0);
-    assert_int_equal(files_in_directory(), 1);
-    assert_int_equal(((int64_t *)shma_array_data(array))[99], 99 * 99);
-    shma_array_close(array);
-}
-
 static int store(shma_array *array) {
     signal(SIGSEGV, SIG_DFL); // a sanitizer would report it
     *(volatile int64_t *)shma_array_data(array) = 1;
@@ -97,62 +72,6 @@ static void a_store_to_readonly_pages_is_a_fault(void **state) {
     assert_int_equal(*(int64_t *)shma_array_data(array), 0);
     shma_array_close(reader);
     shma_array_close(array);
-}
-
-// The task of this program when executed again with a handle: doubles the elements.
-static int double_in_place(const char *handle) {
-    shma_array *array = NULL;
-    if (shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL) != SHMA_OK)
-        return 1;
-    int64_t *values = shma_array_data(array);
-    for (size_t i = 0; i < shma_array_size(array); i++)
-        values[i] *= 2;
-    shma_array_close(array);
-    return 0;
-}
-
-static char handle_for_exec[4096];
-
-// Resolved to a path, because under valgrind the link itself leads to valgrind.
-static int start_anew(shma_array *array) {
-    (void)array;
-    char program[4096] = "";
-    if (readlink("/proc/self/exe", program, sizeof program - 1) > 0)
-        execl(program, "processes", "double", handle_for_exec, (char *)NULL);
-    return 127;
-}
-
-static void a_program_started_with_the_handle_has_the_array(void **state) {
-    (void)state;
-    shma_array *array = make(NULL);
-    write_squares(array);
-    assert_int_equal(shma_array_handle(array, handle_for_exec, sizeof handle_for_exec, NULL, NULL),
-                     SHMA_OK);
-    assert_int_equal(in_child(start_anew, array), 0);
-    assert_int_equal(((int64_t *)shma_array_data(array))[7], 98);
-    shma_array_close(array);
-}
-
-static int make_and_die(shma_array *unused) {
-    (void)unused;
-    const shma_options options = named("of-the-dead", 0);
-    shma_array *array = NULL;
-    if (shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL) != SHMA_OK)
-        return 1;
-    raise(SIGKILL);
-    return 2;
-}
-
-static void a_sweep_gives_back_what_a_killed_process_held(void **state) {
-    (void)state;
-    uint64_t segments = 0, bytes = 0;
-    assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
-    const int status = in_child(make_and_die, NULL);
-    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_int_equal(files_in_directory(), 2);
-    assert_int_equal(shma_sweep(&segments, &bytes, NULL), SHMA_OK);
-    assert_int_equal(segments, 1);
-    assert_true(bytes >= 100 * sizeof(int64_t));
 }
 
 static void a_name_finds_an_array_while_somebody_holds_it(void **state) {
@@ -247,15 +166,9 @@ static void segments_are_listed_with_their_holders(void **state) {
 
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
-int main(int count, char **arguments) {
-    if (count == 3 && strcmp(arguments[1], "double") == 0)
-        return double_in_place(arguments[2]);
+int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(a_forked_child_writes_and_the_parent_reads),
-        TEST(a_child_that_closes_takes_nothing_from_its_parent),
         TEST(a_store_to_readonly_pages_is_a_fault),
-        TEST(a_program_started_with_the_handle_has_the_array),
-        TEST(a_sweep_gives_back_what_a_killed_process_held),
         TEST(a_name_finds_an_array_while_somebody_holds_it),
         TEST(unlink_takes_the_name_and_leaves_the_array),
         TEST(segments_are_listed_with_their_holders),

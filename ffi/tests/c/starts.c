@@ -1,5 +1,4 @@
-// Executed programs in C: every kind of exec releases the arrays; a daemon holds its arrays as any
-// process does.
+// Started programs in C: however one is started, it holds nothing.
 #include <fcntl.h>
 #include <setjmp.h>
 #include <spawn.h>
@@ -174,132 +173,6 @@ static void a_start_that_fails_loses_nothing(void **state) {
     assert_int_equal(files_in_directory(), 0);
 }
 
-static int hold_and_exec(void *unused) {
-    (void)unused;
-    static shma_array *array, *second;
-    array = make(5);
-    must(shma_array_attach(handle, SHMA_READ_ONLY, &second, NULL) == SHMA_OK);
-    must(last(array) == 5 && last(second) == 5);
-    say_text(handle);
-    wait_for_go();
-    execlp("cat", "cat", (char *)NULL);
-    return 127;
-}
-
-// When the program answers, it runs, and its process no longer has the previous memory.
-static void expect_echo(const struct child *program) {
-    char answer[4] = "";
-    assert_int_equal(write(program->ask, "here", 4), 4);
-    assert_int_equal(read(program->hear, answer, 4), 4);
-    assert_memory_equal(answer, "here", 4);
-}
-
-static void a_process_that_execs_holds_no_longer_though_it_lives(void **state) {
-    (void)state;
-    shma_array *array = NULL;
-    swept();
-    const struct child child = start_child(hold_and_exec, NULL);
-    const struct text text = hear_text(&child);
-    assert_int_equal(swept(), 0);
-    assert_true(files_in_directory() > 0);
-    let_go(&child);
-    // The permission to continue is no longer in the pipe, because the old program read it.
-    expect_echo(&child);
-    assert_int_equal(swept(), 1);
-    assert_int_equal(files_in_directory(), 0);
-    assert_int_equal(shma_array_attach(text.bytes, SHMA_READ_WRITE, &array, NULL),
-                     SHMA_ERROR_NOT_FOUND);
-    assert_int_equal(waitpid(child.pid, NULL, WNOHANG), 0); // it lives
-    assert_int_equal(ended(&child), 0);
-}
-
-static void an_array_of_a_process_that_execs_stays_with_its_other_holders(void **state) {
-    (void)state;
-    shma_array *array = NULL;
-    const struct child child = start_child(hold_and_exec, NULL);
-    const struct text text = hear_text(&child);
-    assert_int_equal(shma_array_attach(text.bytes, SHMA_READ_WRITE, &array, NULL), SHMA_OK);
-    let_go(&child);
-    expect_echo(&child);
-    assert_int_equal(swept(), 0);
-    assert_int_equal(last(array), 5);
-    shma_array_close(array); // the last holder: the other one no longer exists
-    assert_int_equal(files_in_directory(), 0);
-    assert_int_equal(ended(&child), 0);
-}
-
-static int hold_and_end(void *how) {
-    static shma_array *array;
-    array = make(6);
-    must(last(array) == 6);
-    end_by(*(enum ending *)how, 0);
-    return 1;
-}
-
-static void however_a_process_ends_what_it_held_is_given_back(void **state) {
-    (void)state;
-    for (enum ending how = 0; how < ENDINGS; how++) {
-        swept();
-        const struct child child = start_child(hold_and_end, &how);
-        assert_int_equal(ended(&child), status_of(how));
-        assert_int_equal(files_in_directory(), how == BY_EXIT ? 0 : 1);
-        assert_int_equal(swept(), how == BY_EXIT ? 0 : 1);
-        assert_int_equal(files_in_directory(), 0);
-    }
-}
-
-// Writes to the pipes of its starter, which outlive it; its standard fds lead to /dev/null.
-static int become_daemon(void *how) {
-    static shma_array *before, *after;
-    const int ask = dup(0), hear = dup(1);
-    before = make(1);
-    say_text(handle);
-    if (daemon(0, 0) != 0)
-        return 1;
-    dup2(ask, 0);
-    dup2(hear, 1);
-    after = make(2);
-    say(getpid());
-    say_text(handle);
-    wait_for_go();
-    say(last(before) * 10 + last(after));
-    wait_for_go();
-    end_by(*(enum ending *)how, 0);
-    return 1;
-}
-
-static void expect_a_daemon_to_hold_and_give_back(enum ending how) {
-    shma_array *before = NULL, *after = NULL;
-    swept();
-    const struct child starter = start_child(become_daemon, &how);
-    const struct text first = hear_text(&starter);
-    assert_int_equal(status_of_process(starter.pid), 0);
-    const pid_t pid = (pid_t)hear(&starter);
-    const struct text second = hear_text(&starter);
-    assert_int_equal(swept(), 0);
-    assert_int_equal(shma_array_attach(first.bytes, SHMA_READ_WRITE, &before, NULL), SHMA_OK);
-    assert_int_equal(shma_array_attach(second.bytes, SHMA_READ_WRITE, &after, NULL), SHMA_OK);
-    ((int64_t *)shma_array_data(before))[large[0] - 1] = 3;
-    ((int64_t *)shma_array_data(after))[large[0] - 1] = 4;
-    shma_array_close(before);
-    shma_array_close(after);
-    assert_int_equal(swept(), 0);
-    let_go(&starter);
-    assert_int_equal(hear(&starter), 34);
-    let_go(&starter);
-    assert_int_equal(status_of_process(pid), status_of(how));
-    assert_int_equal(swept(), how == BY_EXIT ? 0 : 2);
-    assert_int_equal(files_in_directory(), 0);
-    close(starter.ask);
-    close(starter.hear);
-}
-
-static void a_daemon_holds_when_its_starter_is_gone_and_gives_back_at_its_end(void **state) {
-    (void)state;
-    for (enum ending how = 0; how < ENDINGS; how++)
-        expect_a_daemon_to_hold_and_give_back(how);
-}
-
 #define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
@@ -309,10 +182,6 @@ int main(void) {
         TEST(a_program_started_by_posix_spawn_holds_nothing),
         TEST(a_program_started_by_popen_or_system_holds_nothing),
         TEST(a_start_that_fails_loses_nothing),
-        TEST(a_process_that_execs_holds_no_longer_though_it_lives),
-        TEST(an_array_of_a_process_that_execs_stays_with_its_other_holders),
-        TEST(however_a_process_ends_what_it_held_is_given_back),
-        TEST(a_daemon_holds_when_its_starter_is_gone_and_gives_back_at_its_end),
     };
     adopt_orphans();
     return cmocka_run_group_tests_name("starts", tests, NULL, NULL);
