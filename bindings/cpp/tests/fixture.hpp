@@ -2,7 +2,6 @@
 #ifndef SHMARRAY_TESTS_FIXTURE_HPP
 #define SHMARRAY_TESTS_FIXTURE_HPP
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
