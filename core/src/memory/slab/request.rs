@@ -96,7 +96,7 @@ impl<'a> CellRequest<'a> {
         None
     }
 
-    /// Makes the array in a new slab of the pool, or `may_be_outside` of it. `None` when there is no
+    /// Makes the array in a new slab of the pool, or outside of the pool. `None` when there is no
     /// room for a slab.
     fn grow(&self, room: &impl MakeRoom, may_be_outside: bool) -> Result<Option<CellArray>> {
         let limit = pool_limit::limit(self.directory, self.cell_bytes)?;
