@@ -599,7 +599,6 @@ SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
  * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
  * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
  * a memory file. Nothing was sent unless the status is 0.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  *
  * Several threads may send at once: each message is sent whole, and those of one thread stay in
  * order.
@@ -621,7 +620,6 @@ shma_status shma_pipe_send(const shma_pipe *pipe,
  * process has the other end and every message has been received. Fails with SHMA_ERROR_OS
  * (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
  * fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  *
  * Several threads may receive at once, also while others send: each message goes to one of them.
  */
@@ -654,7 +652,6 @@ SHMA_API size_t shma_message_count(const shma_message *message);
  * with shma_array_close. It stays valid after the message is closed.
  *
  * Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_message_array(const shma_message *message,
@@ -812,10 +809,7 @@ SHMA_API const int64_t *shma_channel_shape(const shma_channel *channel);
 /** Returns 1 if the messages are handles of arrays that lie elsewhere, else 0. */
 SHMA_API int32_t shma_channel_has_handles(const shma_channel *channel);
 
-/**
- * Writes 1 to ready_out if a receive need not wait now, else 0.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
- */
+/** Writes 1 to ready_out if a receive need not wait now, else 0. */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_is_ready(const shma_channel *channel,
                                   int32_t *ready_out,
@@ -827,7 +821,6 @@ shma_status shma_channel_is_ready(const shma_channel *channel,
  * It is readable while a receive need not wait. A receive that finds nothing makes it unreadable,
  * so receive until nothing is left. A thread of this library sets it, in which every signal is
  * blocked.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_fd(const shma_channel *channel,
@@ -861,7 +854,6 @@ typedef struct shma_loan shma_loan;
  * SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
  * SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
  * os_errno EINTR if a signal handler ran during the wait.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_loan(const shma_channel *channel,
@@ -883,7 +875,6 @@ SHMA_API const shma_array *shma_loan_array(const shma_loan *loan);
  *
  * Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
  * Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_loan_publish(shma_loan *loan,
@@ -901,8 +892,7 @@ SHMA_API void shma_loan_cancel(shma_loan *loan);
  *
  * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. The dtype,
  * and unless the shapes vary, the shape are the channel's. Other arguments, outcomes and errors
- * are as for shma_channel_loan and shma_loan_publish; SHMA_ERROR_DTYPE_MISMATCH. Only on Linux;
- * elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ * are as for shma_channel_loan and shma_loan_publish; SHMA_ERROR_DTYPE_MISMATCH.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_send(const shma_channel *channel,
@@ -920,7 +910,6 @@ shma_status shma_channel_send(const shma_channel *channel,
 /**
  * Sends a shared array: a copy of its elements, or in a channel of handles the array itself.
  * Arguments, outcomes and errors are as for shma_channel_send.
- * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_send_array(const shma_channel *channel,
@@ -943,7 +932,7 @@ typedef struct shma_delivery shma_delivery;
  * the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
  * process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
  * last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
- * wait. Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ * wait.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_receive(const shma_channel *channel,

@@ -29,7 +29,7 @@
     allow(
         dead_code,
         unused_imports,
-        reason = "forks, exits and messages are the Linux backend's; there it is denied"
+        reason = "forks, exits and sweeps are the Linux backend's; there it is denied"
     )
 )]
 
@@ -68,14 +68,11 @@ pub use memory::segment::{
 pub use memory::slab::limit_pool;
 pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
-#[cfg(linux_backend)]
 pub use transport::channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, Loan, Loaned,
     MAX_META_BYTES, Posted,
 };
-#[cfg(linux_backend)]
 pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};
-#[cfg(linux_backend)]
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
 pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use value::dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};

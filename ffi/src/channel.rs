@@ -1,22 +1,11 @@
 //! `shma_channel_*`: the C functions that make, open and close channels.
 //!
-//! Only Linux has channels. Elsewhere these functions exist, so that every program links, and fail:
-//! `backend` is then a set of types without values.
-
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
-pub(crate) mod linux;
-#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
-pub(crate) mod elsewhere;
-
-#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
-pub(crate) use elsewhere as backend;
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
-pub(crate) use linux as backend;
+//! Only Linux has channels. Elsewhere none can be created or opened.
 
 use std::ffi::{c_char, c_int};
 use std::fmt::Display;
 
-use shmarray::{ChannelMode, WhenFull};
+use shmarray::{Channel, ChannelMode, ChannelOptions, WhenFull};
 
 use crate::arguments::{Object, invalid, needed, produce, put, put_text, shape as shape_of, text};
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
@@ -25,8 +14,6 @@ use crate::error::{
 };
 use crate::message::timeout_of;
 use crate::options::{Growing, copied, read_options, shma_options};
-
-use backend::Channel;
 
 /// A channel: a bounded queue of arrays, which any process opens by its name or its handle. Only on
 /// Linux.
@@ -107,8 +94,8 @@ const _: () = assert!(shma_channel_options::SIZES[0] == size_of::<shma_channel_o
 ///
 /// # Safety
 /// `options` is NULL or points to a struct as `copied` requires.
-unsafe fn chosen(options: *const shma_channel_options) -> Result<backend::ChannelOptions, Failure> {
-    let plain = backend::ChannelOptions::new();
+unsafe fn chosen(options: *const shma_channel_options) -> Result<ChannelOptions, Failure> {
+    let plain = ChannelOptions::new();
     if options.is_null() {
         return Ok(plain);
     }
@@ -167,7 +154,6 @@ pub unsafe extern "C" fn shma_channel_create(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         // SAFETY: `text` needs a text: P2 of the crate, which the C caller guarantees.
         let name = unsafe { text("name", name) }?;
         // SAFETY: `shape_of` needs `ndim` numbers: P3 of the crate, which the C caller guarantees.
@@ -200,7 +186,6 @@ pub unsafe extern "C" fn shma_channel_create_by_handle(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         // SAFETY: `text` needs a text: P2 of the crate, which the C caller guarantees.
         let name = unsafe { text("name", name) }?;
         // SAFETY: `chosen` needs NULL or a struct with its size: P1 of the crate, which the C
@@ -238,7 +223,6 @@ pub unsafe extern "C" fn shma_channel_open(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         // SAFETY: `text` needs a text: P2 of the crate, which the C caller guarantees.
         let handle_or_name = unsafe { text("handle_or_name", handle_or_name) }?;
         if channel_out.is_null() {
@@ -308,7 +292,6 @@ pub extern "C" fn shma_channel_has_handles(channel: Option<&shma_channel>) -> i3
 }
 
 /// Writes 1 to ready_out if a receive need not wait now, else 0.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -320,7 +303,6 @@ pub unsafe extern "C" fn shma_channel_is_ready(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         let ready = needed("channel", channel)?.channel.is_ready()?;
         *ready_out.ok_or(Failure::Null("ready_out"))? = ready.into();
         Ok(())
@@ -332,7 +314,6 @@ pub unsafe extern "C" fn shma_channel_is_ready(
 /// It is readable while a receive need not wait. A receive that finds nothing makes it unreadable,
 /// so receive until nothing is left. A thread of this library sets it, in which every signal is
 /// blocked.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -344,7 +325,6 @@ pub unsafe extern "C" fn shma_channel_fd(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         let fd = needed("channel", channel)?.channel.fd()?;
         *fd_out.ok_or(Failure::Null("fd_out"))? = fd;
         Ok(())

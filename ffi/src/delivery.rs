@@ -3,11 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use shmarray::Error;
+use shmarray::{Delivered, Delivery, Error};
 
 use crate::arguments::{Object, needed, put};
 use crate::array::shma_array;
-use crate::channel::backend::{self, Delivered, Delivery};
 use crate::channel::shma_channel;
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_SENDER_DIED, SHMA_TIMED_OUT, guard, guard_outcome,
@@ -30,7 +29,7 @@ impl Object for shma_delivery {}
 /// the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
 /// process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
 /// last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
-/// wait. Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+/// wait.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -43,7 +42,6 @@ pub unsafe extern "C" fn shma_channel_receive(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let channel = &needed("channel", channel)?.channel;
         if delivery_out.is_null() {
             return Err(Failure::Null("delivery_out"));

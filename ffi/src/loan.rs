@@ -3,11 +3,10 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use shmarray::{Error, Layout};
+use shmarray::{Error, Layout, Loan, Loaned, Posted};
 
 use crate::arguments::{Object, list, needed, put, shape as shape_of};
 use crate::array::{shma_array, strides_of};
-use crate::channel::backend::{self, Loan, Loaned, Posted};
 use crate::channel::shma_channel;
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{
@@ -33,7 +32,6 @@ impl Object for shma_loan {}
 /// SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
 /// SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
 /// os_errno EINTR if a signal handler ran during the wait.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -48,7 +46,6 @@ pub unsafe extern "C" fn shma_channel_loan(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let channel = &needed("channel", channel)?.channel;
         if loan_out.is_null() {
             return Err(Failure::Null("loan_out"));
@@ -87,7 +84,6 @@ pub extern "C" fn shma_loan_array(loan: Option<&shma_loan>) -> *const shma_array
 ///
 /// Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
 /// Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -101,7 +97,6 @@ pub unsafe extern "C" fn shma_loan_publish(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         let loan = loan.ok_or(Failure::Null("loan"))?;
         // SAFETY: `list` needs NULL or `meta_bytes` bytes that do not change during the call: P3 of
         // the crate, which the C caller guarantees.
@@ -132,8 +127,7 @@ pub extern "C" fn shma_loan_cancel(loan: Option<Box<shma_loan>>) {
 ///
 /// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. The dtype,
 /// and unless the shapes vary, the shape are the channel's. Other arguments, outcomes and errors
-/// are as for shma_channel_loan and shma_loan_publish; SHMA_ERROR_DTYPE_MISMATCH. Only on Linux;
-/// elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+/// are as for shma_channel_loan and shma_loan_publish; SHMA_ERROR_DTYPE_MISMATCH.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require; `data`, `shape` and `strides` describe
@@ -154,7 +148,6 @@ pub unsafe extern "C" fn shma_channel_send(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let channel = &needed("channel", channel)?.channel;
         let dtype = match dtype {
             SHMA_OPAQUE => channel.dtype().clone(),
@@ -183,7 +176,6 @@ pub unsafe extern "C" fn shma_channel_send(
 
 /// Sends a shared array: a copy of its elements, or in a channel of handles the array itself.
 /// Arguments, outcomes and errors are as for shma_channel_send.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -199,7 +191,6 @@ pub unsafe extern "C" fn shma_channel_send_array(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let channel = &needed("channel", channel)?.channel;
         let array = &needed("array", array)?.0;
         // SAFETY: `list` needs NULL or `meta_bytes` bytes that do not change during the call: P3 of

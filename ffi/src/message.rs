@@ -1,31 +1,20 @@
 //! `shma_pipe_*` and `shma_message_*`: the C functions that send arrays to other processes.
 //!
-//! Only Linux has pipes. Elsewhere these functions exist, so that every program links, and fail:
-//! `backend` is then a set of types without values.
+//! Only Linux has pipes. Elsewhere none can be made.
 
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
-mod linux;
-#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
-mod elsewhere;
-
-#[cfg(not(all(target_os = "linux", not(shmarray_portable))))]
-use elsewhere as backend;
-#[cfg(all(target_os = "linux", not(shmarray_portable)))]
-use linux as backend;
+mod fds;
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::time::Duration;
 
-use shmarray::Error;
+use shmarray::{Error, Message, Pipe, Received, Sent};
 
 use crate::arguments::{Object, list, needed, produce, put};
 use crate::array::{access_of, arrays as arrays_of, shma_access, shma_array};
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
-
-use backend::{Message, Pipe, Received, Sent};
 
 /// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
 ///
@@ -62,7 +51,6 @@ pub unsafe extern "C" fn shma_pipe_pair(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         if one_out.is_null() {
             return Err(Failure::Null("one_out"));
         }
@@ -96,10 +84,9 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         // SAFETY: `take_over` needs an fd that the caller owns if it is open, which the C caller
         // guarantees by the `# Safety` section.
-        let make = || unsafe { backend::take_over(fd) }.map(shma_pipe);
+        let make = || unsafe { fds::take_over(fd) }.map(shma_pipe);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `pipe_out`.
         unsafe { produce("pipe_out", pipe_out, make) }
@@ -110,7 +97,7 @@ pub unsafe extern "C" fn shma_pipe_from_fd(
 /// to another process. It is readable if a message can be received or none can arrive any more.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
-    pipe.map_or(-1, |pipe| backend::fd_of(&pipe.0))
+    pipe.map_or(-1, |pipe| fds::fd_of(&pipe.0))
 }
 
 /// Sends arrays and bytes. The message holds the arrays until it is received, even if this process
@@ -122,7 +109,6 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
 /// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
 /// a memory file. Nothing was sent unless the status is 0.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// Several threads may send at once: each message is sent whole, and those of one thread stay in
 /// order.
@@ -141,7 +127,6 @@ pub unsafe extern "C" fn shma_pipe_send(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let pipe = &needed("pipe", pipe)?.0;
         // SAFETY: `arrays_of` needs NULL or `count` pointers that are NULL or to live arrays: P1
         // and P3 of the crate, which the C caller guarantees.
@@ -165,7 +150,6 @@ pub unsafe extern "C" fn shma_pipe_send(
 /// process has the other end and every message has been received. Fails with SHMA_ERROR_OS
 /// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
 /// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// Several threads may receive at once, also while others send: each message goes to one of them.
 ///
@@ -180,7 +164,6 @@ pub unsafe extern "C" fn shma_pipe_receive(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard_outcome(error, || {
-        backend::check()?;
         let pipe = &needed("pipe", pipe)?.0;
         if message_out.is_null() {
             return Err(Failure::Null("message_out"));
@@ -236,7 +219,6 @@ pub extern "C" fn shma_message_count(message: Option<&shma_message>) -> usize {
 /// with shma_array_close. It stays valid after the message is closed.
 ///
 /// Fails with SHMA_ERROR_OUT_OF_BOUNDS, or like shma_array_attach.
-/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -250,7 +232,6 @@ pub unsafe extern "C" fn shma_message_array(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        backend::check()?;
         let message = &needed("message", message)?.0;
         let access = access_of(access)?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,

@@ -9,7 +9,7 @@ mod options;
 mod slot_arrays;
 
 use std::borrow::Cow;
-use std::os::fd::RawFd;
+use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -243,7 +243,7 @@ impl Channel {
         }
     }
 
-    fn fileno(&self) -> PyResult<RawFd> {
+    fn fileno(&self) -> PyResult<c_int> {
         self.channel.fd().map_err(to_py)
     }
 

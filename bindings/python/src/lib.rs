@@ -11,18 +11,15 @@ mod handles;
 mod memory;
 mod segment_memory;
 mod files;
-#[cfg(target_os = "linux")]
 mod wait;
-#[cfg(target_os = "linux")]
 mod channel;
 mod plain;
-#[cfg(target_os = "linux")]
 mod pickling;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod tasks;
 
 use std::ffi::OsString;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 use std::os::fd::{IntoRawFd, RawFd};
 
 use pyo3::exceptions::{PyImportError, PyMemoryError};
@@ -170,7 +167,7 @@ fn is_family_alive(text: &str) -> PyResult<bool> {
 }
 
 /// Returns the number of this process's family, and an fd that holds it, which the caller closes.
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 #[pyfunction]
 fn family(py: Python<'_>) -> PyResult<(u64, RawFd)> {
     let (number, lock) = py.detach(shmarray::family).map_err(to_py)?;
@@ -378,12 +375,11 @@ mod _core {
         Ok(())
     }
 
-    #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::channel::{Channel, Delivery, Last, Loan, Messages};
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     #[pymodule_export]
     use super::family;
     #[pymodule_export]
@@ -393,14 +389,13 @@ mod _core {
     };
     #[pymodule_export]
     use super::handles::Handle;
-    #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
     #[pymodule_export]
     use super::plain::is_plain;
     #[pymodule_export]
     use super::segment_memory::SegmentMemory;
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     #[pymodule_export]
     use super::tasks::{
         Message, Pipe, QueueSlots, begin_message, end_message, is_in_message, outgoing_fds,
@@ -417,7 +412,6 @@ mod _core {
     #[allow(non_upper_case_globals, reason = "Python's own spelling")]
     const __version__: &str = shmarray::VERSION;
 
-    #[cfg(target_os = "linux")]
     #[pymodule_export]
     const QUEUE_SLOT_BYTES: usize = shmarray::QUEUE_SLOT_BYTES;
 }

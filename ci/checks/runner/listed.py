@@ -88,7 +88,6 @@ CORE_CI = (
 )
 CORE_QUICK = sorted(CORE_TESTS.difference(CORE_CI))
 FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/tests"))
-PORTABLE_CI = ("arrays", "elsewhere")
 PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
 MUSL_CI = ("arrays", "leases", "messages", "linux")
 # Tests that an emulator does in minutes, and that reach no limit of the process, whose memory and
@@ -271,10 +270,7 @@ QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
 CI = [
     Suite("core", rust(*each_test(CORE_CI))),
-    Suite(
-        "core, portable backend",
-        portable("-p", "shmarray-ffi", *UNOPTIMISED, *each_test(PORTABLE_CI)),
-    ),
+    Suite("core, portable backend", portable(*UNOPTIMISED, "--test", "arrays")),
     Suite("core, musl", nextest(*OF_MUSL, *UNOPTIMISED, *each_test(MUSL_CI))),
     *[
         one_check(f"core and the C ABI compile for {target}", compiles_for(target))

@@ -45,7 +45,6 @@ pub(super) unsafe fn segment(
 }
 
 /// Returns a new segment with this header and without contents, held by this process.
-#[cfg(linux_backend)]
 #[allow(unsafe_code)]
 pub(crate) fn segment_of(header: Header, options: &CreationOptions) -> Result<Arc<Segment>> {
     let operation = Operation::enter_to_create()?;

@@ -24,10 +24,8 @@ use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
 use base::Base;
-#[cfg(linux_backend)]
 pub(crate) use base::{SlotRef, Slots, UseId};
 pub use create::prepare_pool;
-#[cfg(linux_backend)]
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;
 pub use options::Options;
@@ -350,7 +348,6 @@ impl Array {
 
     /// Returns the array that is the message in a slot of a channel. `layout` is that of this
     /// message, if not all have one shape.
-    #[cfg(linux_backend)]
     #[inline]
     pub(crate) fn in_slot(slot: SlotRef, layout: Option<Layout>) -> Self {
         let base = Base::Slot(slot, layout.map(Arc::new));
@@ -389,7 +386,6 @@ impl Array {
         Self { base: self.base.with_layout(layout), dtype: self.dtype.clone() }
     }
 
-    #[cfg(linux_backend)]
     pub(crate) fn directory(&self) -> &Directory {
         self.segment().directory()
     }

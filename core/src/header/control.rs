@@ -42,7 +42,7 @@ pub(crate) mod loom_scenarios;
 mod mapped;
 #[cfg(loom)]
 mod modelled;
-#[cfg(all(not(loom), linux_backend))]
+#[cfg(not(loom))]
 mod channel_words;
 #[cfg(loom)]
 mod modelled_channel;
@@ -57,13 +57,11 @@ pub(crate) use loom_atomics::{Ordering, fence};
 #[cfg(loom)]
 pub(crate) use modelled::ControlWords;
 
-#[cfg(all(not(loom), linux_backend))]
+#[cfg(not(loom))]
 pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
-#[cfg(any(loom, linux_backend))]
-// channels need it
 pub(crate) use word::fence_after_rmw;
 pub(crate) use word::{Announced, ControlWord};
 

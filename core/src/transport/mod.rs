@@ -1,8 +1,13 @@
 //! Arrays on their way from one process to another.
 
-#[cfg(linux_backend)]
 pub(crate) mod pipe;
-#[cfg(linux_backend)]
 pub(crate) mod queue_slots;
-#[cfg(linux_backend)]
 pub(crate) mod channel;
+
+use crate::system::HAS_TRANSPORT;
+use crate::value::error::{Error, Result};
+
+/// Fails where there are no pipes and no channels.
+fn check_system(what: &'static str) -> Result<()> {
+    if HAS_TRANSPORT { Ok(()) } else { Err(Error::Unsupported { what }) }
+}

@@ -26,13 +26,13 @@ mod outgoing;
 
 use std::fmt;
 use std::io::ErrorKind;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::check_system;
 use crate::array::Array;
 use crate::memory::operation::Operation;
 use crate::memory::sweep::{self, Occasion};
-use crate::system::{self, Directory, socket};
+use crate::system::{self, AsFd, BorrowedFd, Directory, OwnedFd, socket};
 use crate::value::error::{Error, Result};
 use head::{INLINE_BYTES, expected, no_message};
 pub use incoming::Message;
@@ -46,6 +46,7 @@ use outgoing::{Outgoing, SendOptions, TicketHolder};
 ///
 /// ```
 /// use shmarray::{Access, Array, DType, Options, Pipe, Received};
+/// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
 /// let (here, there) = Pipe::pair()?; // `there` goes to another process: by fork, exec or a socket
 /// let frame = Array::create(DType::parse("<f4")?, &[480, 640], &Options::default())?;
 /// here.send(b"frame 1", &[&frame], None)?;
@@ -57,6 +58,8 @@ use outgoing::{Outgoing, SendOptions, TicketHolder};
 /// ```
 #[derive(Debug)]
 pub struct Pipe(OwnedFd);
+
+const PIPES: &str = "pipes for arrays, on this platform";
 
 /// The outcome of an attempt to send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -109,8 +112,9 @@ impl Pipe {
     /// Makes a pipe and returns its two ends. Their fds close on exec.
     ///
     /// # Errors
-    /// [`Error::Os`].
+    /// [`Error::Os`]; [`Error::Unsupported`] except on Linux.
     pub fn pair() -> Result<(Self, Self)> {
+        check_system(PIPES)?;
         let (one, other) = socket::pair().map_err(|error| Error::os("socketpair", "", error))?;
         Ok((Self(one), Self(other)))
     }
@@ -118,8 +122,10 @@ impl Pipe {
     /// Returns an end that came from another process.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] when the fd is not an end of such a pipe.
+    /// [`Error::InvalidArgument`] when the fd is not an end of such a pipe; [`Error::Unsupported`]
+    /// except on Linux.
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
+        check_system(PIPES)?;
         if socket::is_one(fd.as_fd()) {
             Ok(Self(fd))
         } else {

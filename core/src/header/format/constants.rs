@@ -32,7 +32,6 @@ pub(crate) const DECOMMITTED: u64 = 4;
 /// The offset of the control words; see `control`.
 pub(crate) const CONTROL_WORDS_OFFSET: usize = 128;
 /// The offset of the generation, the second of the control words.
-#[cfg(linux_backend)]
 pub(crate) const GENERATION_OFFSET: u64 = CONTROL_WORDS_OFFSET as u64 + 8;
 /// The offset of the array's description, unless its dtype is too long for the first page.
 pub(crate) const DESCRIPTION_OFFSET: usize = 256;

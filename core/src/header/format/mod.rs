@@ -18,7 +18,6 @@ mod channel;
 mod header;
 mod entries;
 
-#[cfg(linux_backend)]
 pub(crate) use channel::{
     CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
     LEFT_OFFSET, MAX_ENDS, META_BYTES, PUBLISHED_OFFSET, SLOT_NDIM, TAIL_OFFSET,
@@ -33,11 +32,9 @@ pub(crate) use constants::{
     CONTROL_WORDS_OFFSET, DECOMMITTED, LAYOUT_MAJOR, LAYOUT_MINOR, LEASES_OFFSET, LOCK_ONLY,
     PAGE_BYTES, PERSIST,
 };
-#[cfg(linux_backend)]
 pub(crate) use constants::{GENERATION_OFFSET, MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;
-#[cfg(linux_backend)]
 pub(crate) use header::now_ns;
 #[cfg(not(loom))]
 pub(crate) use slab::CELL_ENTRIES_OFFSET;

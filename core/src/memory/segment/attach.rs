@@ -33,7 +33,6 @@ impl Segment {
     }
 
     /// Returns the segment of a descriptor if it is this user's.
-    #[cfg(linux_backend)]
     pub(crate) fn attach_own(
         operation: Operation,
         descriptor: &Descriptor,

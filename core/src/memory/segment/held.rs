@@ -9,7 +9,6 @@ use rustc_hash::FxHashMap;
 
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 use crate::element::copy::End;
-#[cfg(linux_backend)]
 use crate::header::control::ChannelWords;
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes};
@@ -123,7 +122,6 @@ impl Segment {
     }
 
     /// Returns the words of a channel. `None` for an array's segment.
-    #[cfg(linux_backend)]
     #[allow(unsafe_code)]
     pub(crate) fn channel_words(&self) -> Option<ChannelWords> {
         let layout = self.mapped.header.channel?;
@@ -163,7 +161,6 @@ impl Segment {
     }
 
     /// Returns the name that it was created with.
-    #[cfg(linux_backend)]
     pub(crate) fn name(&self) -> Option<&ArrayName> {
         self.mapped.header.name.as_ref()
     }
@@ -235,7 +232,6 @@ impl Segment {
     }
 
     /// Sets what is done at the exit of this process.
-    #[cfg(linux_backend)]
     pub(crate) fn at_exit(&self, function: fn(&Self)) {
         *self.at_exit.lock() = Some(function);
     }

@@ -1,9 +1,10 @@
 //! An fd that is readable while something may be received: for `poll`, epoll and event loops.
 #![allow(unsafe_code)] // eventfd
 
+use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 /// An event of the kernel, set or not.
 #[derive(Debug)]
@@ -34,11 +35,10 @@ impl EventFd {
     pub(crate) fn clear(&self) {
         let _ = (&self.0).read(&mut [0; 8]); // it fails only when it is not set
     }
-}
 
-impl AsFd for EventFd {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+    /// Returns the fd's number, for programs that wait for it.
+    pub(crate) fn number(&self) -> c_int {
+        self.0.as_raw_fd()
     }
 }
 

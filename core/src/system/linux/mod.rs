@@ -55,6 +55,8 @@ pub(crate) mod fork;
 
 /// A file stays until its name is unlinked.
 pub(crate) const CAN_PERSIST: bool = true;
+/// The kernel gives up what a dead process held.
+pub(crate) const HAS_TRANSPORT: bool = true;
 
 pub(crate) use appearance::Appearances;
 pub(crate) use clock::{coarse_ns, monotonic_ns, thread_ns};
@@ -62,12 +64,13 @@ pub(crate) use directory::Directory;
 pub(crate) use event_fd::{EventFd, block_signals};
 pub(crate) use fd::without_fork;
 pub(crate) use foreign::{ForeignFile, FutexPage};
-pub(crate) use fork::is_orphaned;
+pub(crate) use fork::{forks, is_orphaned};
 pub(crate) use limits::{available_memory, most_cached_bytes, most_mappings};
 pub(crate) use links::{link_ticket, sweep_tickets, unlink_ticket};
 pub(crate) use map::Mapping;
 pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
+pub(crate) use operations::Counted;
 pub(crate) use reclaim::{discard, is_absent_or_foreign, reclaim, sweep_names};
 pub(crate) use registry::{
     Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, is_message,

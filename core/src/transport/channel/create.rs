@@ -1,10 +1,11 @@
 //! Creating a channel.
 
-use super::Channel;
+use super::super::check_system;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
 use super::options::ChannelOptions;
 use super::reader::not_a_channel;
+use super::{CHANNELS, Channel};
 use crate::array::create_segment;
 use crate::element::Element;
 use crate::header::format::{Header, Payload};
@@ -53,6 +54,7 @@ impl Channel {
         payload: Payload,
         options: &ChannelOptions,
     ) -> Result<Self> {
+        check_system(CHANNELS)?;
         loop {
             let created = Self::create_new(name, dtype, shape, payload, options);
             if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {

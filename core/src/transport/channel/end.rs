@@ -84,7 +84,7 @@ impl End {
         let left_before = opened.ends.senders_left_but(index);
         let end = Self {
             index,
-            fork: system::fork::forks(),
+            fork: system::forks(),
             message_spins: Spins::default(),
             slot_spins: Spins::default(),
             receiving: Mutex::new(()),
@@ -163,7 +163,7 @@ impl End {
     /// Whether this process has joined with this end, and is no child of the one that has. An
     /// orphan has no end: it was forked after each that it inherited, and joins none.
     pub(super) fn is_ours(&self) -> bool {
-        self.fork == system::fork::forks()
+        self.fork == system::forks()
     }
 
     /// Takes over the dropped messages of a queue that no receiver was told of.

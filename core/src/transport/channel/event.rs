@@ -3,15 +3,15 @@
 //! A thread of this process sleeps where receivers sleep, and sets the event when there is
 //! something. It then waits until a receive has found nothing, which clears the event.
 
+use std::ffi::c_int;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use super::wait::{self, Look, SleepWord, Spins};
-use crate::system::{self, EventFd, Mutex, block_signals, fork};
+use crate::system::{self, EventFd, Mutex};
 use crate::value::error::{Error, Result};
 
 /// The stack of the thread, which calls little.
@@ -76,16 +76,16 @@ impl Event {
         let running = started.map_err(|error| Error::os("clone", "", error))?;
         let thread = running.thread().clone();
         let running = Mutex::new(Some(running));
-        Ok(Self { shared, thread, running, fork: fork::forks() })
+        Ok(Self { shared, thread, running, fork: system::forks() })
     }
 
     /// Whether its thread is one of this process, and not of the one that forked it.
     pub(super) fn is_ours(&self) -> bool {
-        self.fork == fork::forks()
+        self.fork == system::forks()
     }
 
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.shared.event.as_fd()
+    pub(super) fn fd(&self) -> c_int {
+        self.shared.event.number()
     }
 
     /// Clears the event, after a receive that found nothing. The thread looks again.
@@ -121,7 +121,7 @@ pub(super) fn wait_until_ready(source: &impl Source, timeout: Option<Duration>) 
 
 /// Runs in the thread.
 fn watch(shared: &Shared, source: &impl Source) {
-    block_signals();
+    system::block_signals();
     loop {
         let ready = wait_until_ready(source, None);
         let is_over = ready.is_err();

@@ -24,7 +24,7 @@ mod stats;
 mod open;
 mod create;
 
-use std::os::fd::AsRawFd;
+use std::ffi::c_int;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
@@ -47,6 +47,8 @@ pub use options::ChannelOptions;
 pub use received::{Delivered, Delivery};
 pub use stats::{ChannelStats, EndStats};
 
+const CHANNELS: &str = "channels, on this platform";
+
 /// The most bytes of metadata beside a message.
 pub const MAX_META_BYTES: usize = META_BYTES;
 
@@ -54,10 +56,12 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 ///
 /// A sender takes a slot on [`loan`](Self::loan), fills it in place and publishes it; a receiver
 /// gets a view of the slot. Nothing is copied. A process that dies at any moment costs the others
-/// the message that it had, and nothing else.
+/// the message that it had, and nothing else. Only on Linux: elsewhere a channel can be neither
+/// created nor opened, which fails with [`Error::Unsupported`].
 ///
 /// ```
 /// use shmarray::{Channel, ChannelOptions, DType, Loaned, Delivered};
+/// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
 /// # let name = format!("doc-channel-{}", std::process::id());
 /// let frames = Channel::create(&name, DType::parse("<f4")?, &[480, 640], &ChannelOptions::new())?;
 /// let other = Channel::open(&name, true)?; // in another process
@@ -100,7 +104,7 @@ struct Joined {
 
 impl Joined {
     fn to(end: &Arc<End>) -> Self {
-        Self { end: Arc::downgrade(end), fork: system::fork::forks(), child: OnceLock::new() }
+        Self { end: Arc::downgrade(end), fork: system::forks(), child: OnceLock::new() }
     }
 
     /// Returns that of this process, or the last of its parents'.
@@ -113,7 +117,7 @@ impl Joined {
     }
 
     fn is_ours(&self) -> bool {
-        self.fork == system::fork::forks()
+        self.fork == system::forks()
     }
 
     fn end(&self) -> Result<Arc<End>> {
@@ -255,6 +259,7 @@ impl Channel {
     ///
     /// ```
     /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-iter-{}", std::process::id());
     /// # let numbers = Channel::create(&name, DType::parse("<i4")?, &[], &ChannelOptions::new())?;
     /// # let other = Channel::open(&name, true)?;
@@ -311,12 +316,12 @@ impl Channel {
     ///
     /// # Errors
     /// As for [`loan`](Self::loan).
-    pub fn fd(&self) -> Result<std::os::fd::RawFd> {
+    pub fn fd(&self) -> Result<c_int> {
         let event = match &self.side {
             Side::Follower(follower) => follower.event()?,
             Side::Member { .. } => self.end()?.event()?,
         };
-        Ok(event.fd().as_raw_fd())
+        Ok(event.fd())
     }
 
     /// The name of the channel.
@@ -330,6 +335,7 @@ impl Channel {
     ///
     /// ```
     /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-handle-{}", std::process::id());
     /// let numbers = Channel::create(&name, DType::parse("<i4")?, &[3], &ChannelOptions::new())?;
     /// let other = Channel::open(&numbers.handle(), true)?; // in another process

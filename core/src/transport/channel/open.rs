@@ -3,12 +3,13 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::super::check_system;
 use super::end::End;
 use super::follower::Follower;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
 use super::reader::not_a_channel;
-use super::{Channel, Joined, Side};
+use super::{CHANNELS, Channel, Joined, Side};
 use crate::header::format::ChannelMode;
 use crate::memory::operation::Operation;
 use crate::system::{self, Appearances, Directory, Mutex};
@@ -30,6 +31,7 @@ impl Channel {
     /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
     /// and whoever sends does not wait for this process. So is one on a mount for reading.
     pub fn open(handle_or_name: &str, receives: bool) -> Result<Self> {
+        check_system(CHANNELS)?;
         let sought = HandleOrName::parse(handle_or_name)?;
         match Self::open_segment(&sought) {
             Ok(opened) => Self::join(opened, receives),

@@ -178,7 +178,7 @@ pub(super) fn wake_unseen(word: &ControlWord) {
     system::wake_at(word.word(), i32::MAX);
 }
 
-#[cfg(test)]
+#[cfg(all(test, linux_backend))] // they sleep
 mod tests {
     use super::*;
 

@@ -1,10 +1,8 @@
 //! A message that was received.
 
-use std::os::fd::OwnedFd;
-
 use super::head::{Body, HEADER_BYTES, Head, INLINE_BYTES, no_message, text};
 use crate::array::Array;
-use crate::system::{self, Access, socket};
+use crate::system::{self, Access, OwnedFd, socket};
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
 
@@ -37,7 +35,7 @@ impl Message {
             locks.len().checked_sub(fds).ok_or_else(|| no_message("its fds are not with it"))?;
         let fds = locks.split_off(own);
         let descriptors = Vec::new();
-        let forks = system::fork::forks();
+        let forks = system::forks();
         let mut message = Self { payload, descriptors, body: None, fds, _locks: locks, forks };
         let inline = &packet[HEADER_BYTES..];
         let handles = match file {
@@ -116,7 +114,7 @@ impl Message {
 
 impl Drop for Message {
     fn drop(&mut self) {
-        let is_own = self.forks == system::fork::forks();
+        let is_own = self.forks == system::forks();
         for descriptor in self.descriptors.iter().chain(&self.body).filter(|_| is_own) {
             // An array that is gone has nothing to give back.
             let _ = Array::discard_descriptor(descriptor);

@@ -1,7 +1,6 @@
 //! A message that is being sent.
 
 use std::io::IoSlice;
-use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustc_hash::FxHashMap;
@@ -9,7 +8,7 @@ use rustc_hash::FxHashMap;
 use super::head::{Body, HEADER_BYTES, Head, no_message};
 use crate::array::{Array, Options};
 use crate::memory::operation::Operation;
-use crate::system::{self, Directory, Owner, socket};
+use crate::system::{self, Directory, OwnedFd, Owner, socket};
 use crate::value::descriptor::Descriptor;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};

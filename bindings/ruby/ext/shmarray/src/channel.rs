@@ -5,8 +5,8 @@
 #![allow(unsafe_code)] // the derives write unsafe code
 
 use std::cell::{Cell, RefCell};
+use std::ffi::c_int;
 use std::fmt::Display;
-use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -189,7 +189,7 @@ impl ChannelObject {
         this.channel.borrow().clone().ok_or_else(|| closed(ruby, "channel"))
     }
 
-    fn fileno(ruby: &Ruby, this: &Self) -> Result<RawFd, Error> {
+    fn fileno(ruby: &Ruby, this: &Self) -> Result<c_int, Error> {
         Self::open(ruby, this)?.fd().or_raise(ruby)
     }
 

@@ -56,9 +56,8 @@ mod numo_shared;
 mod npy;
 mod assign;
 mod contained;
-#[cfg(target_os = "linux")]
+#[cfg(unix)]
 mod message;
-#[cfg(target_os = "linux")]
 mod channel;
 #[cfg(target_os = "linux")]
 mod system;
@@ -81,9 +80,8 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     memory_view::register(ruby);
     io_buffer::define(ruby)?;
     wrap::define(ruby)?;
-    #[cfg(target_os = "linux")]
+    #[cfg(unix)]
     message::define(ruby, shmarray)?;
-    #[cfg(target_os = "linux")]
     channel::define(ruby, shmarray)?;
     #[cfg(target_os = "linux")]
     system::define(shmarray)?;

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
+use super::super::absent::never_due;
 use crate::system::interface::{LastCheck, Lookup, OwnFiles, TicketLink};
 use crate::value::error::{Error, Result};
 use crate::value::name::{ArrayName, SegmentId};
@@ -30,12 +30,7 @@ impl Directory {
 
     /// Returns a check that is never due: no process can be known to be dead.
     pub(crate) fn last_check(&self) -> &LastCheck {
-        static NEVER: LastCheck = LastCheck {
-            ended_ns: AtomicU64::new(u64::MAX),
-            took_ns: AtomicU64::new(0),
-            checked_ns: AtomicU64::new(u64::MAX),
-        };
-        &NEVER
+        never_due()
     }
 
     /// Returns 0: there are no slabs here.

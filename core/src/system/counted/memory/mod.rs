@@ -10,27 +10,18 @@
 //! while another one keeps the file, its pointers cannot be told from the other's.
 
 mod lock;
-mod clock;
 mod owner;
 mod bytes;
 mod directory;
-mod process;
 mod segment_file;
 
 /// A file with a name stays.
 pub(crate) const CAN_PERSIST: bool = true;
 
-pub(crate) use clock::{
-    available_memory, is_absent_or_foreign, monotonic_ns, most_cached_bytes, most_mappings,
-    thread_ns,
-};
+pub(crate) use super::absent::*;
 pub(crate) use directory::{Directory, link_ticket, unlink_ticket};
 pub(crate) use lock::{Mutex, MutexGuard};
-pub(crate) use owner::{Owner, family_of, is_message};
-pub(crate) use process::{
-    Dead, Liveness, family_message, find_dead, is_usable, process_owner, sweep_tickets,
-};
+pub(crate) use owner::{family_message, family_of, is_message, process_owner};
 pub(crate) use segment_file::{
-    Mapping, SegmentFile, decommit, discard, is_findable, is_found, reclaim, recommit,
-    refresh_user, sweep_names, unlink_name,
+    Mapping, SegmentFile, decommit, discard, is_findable, is_found, reclaim, unlink_name,
 };

@@ -1,19 +1,16 @@
-//! Pipes of Linux: those of core, and their fds.
+//! The numbers of pipes' fds, where the system has fds.
 
 use std::ffi::c_int;
+#[cfg(unix)]
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
-use shmarray::Error;
-pub(super) use shmarray::{Message, Pipe, Received, Sent};
+use shmarray::{Error, Pipe};
 
+#[cfg(unix)]
 use crate::arguments::invalid;
 use crate::error::Failure;
 
-/// Succeeds: this system has pipes for arrays.
-pub(super) fn check() -> Result<(), Failure> {
-    Ok(())
-}
-
+#[cfg(unix)]
 pub(super) fn fd_of(pipe: &Pipe) -> c_int {
     pipe.as_fd().as_raw_fd()
 }
@@ -22,6 +19,7 @@ pub(super) fn fd_of(pipe: &Pipe) -> c_int {
 ///
 /// # Safety
 /// The caller owns the fd if it is open.
+#[cfg(unix)]
 pub(super) unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     if fd < 0 {
         return Err(invalid("fd", format!("{fd} is negative")));
@@ -37,4 +35,18 @@ pub(super) unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
     // SAFETY: `from_raw_fd` needs an open fd that the caller owns: its duplication above has shown
     // that it is open, and the `# Safety` section requires the ownership.
     Ok(Pipe::from_fd(unsafe { OwnedFd::from_raw_fd(fd) })?)
+}
+
+#[cfg(not(unix))]
+pub(super) fn fd_of(_pipe: &Pipe) -> c_int {
+    -1 // there is no pipe
+}
+
+/// Fails: this system has no fds.
+///
+/// # Safety
+/// None: the number is not used.
+#[cfg(not(unix))]
+pub(super) unsafe fn take_over(_fd: c_int) -> Result<Pipe, Failure> {
+    Err(Error::Unsupported { what: "pipes for arrays, on this platform" }.into())
 }

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
+use super::super::absent::Liveness;
 use super::bytes::Bytes;
 use super::directory::Directory;
-use super::process::Liveness;
 use crate::header::format::Header;
-use crate::system::interface::{Access, Lookup, OwnFiles};
+use crate::system::interface::{Access, Lookup};
 use crate::value::error::{Error, Result};
 use crate::value::name::{ArrayName, SegmentId};
 
@@ -179,9 +179,6 @@ pub(crate) fn discard(
     Ok(directory.links(|links| links.unlink(id)).is_some())
 }
 
-/// Does nothing: no name exists without its id here.
-pub(crate) fn sweep_names(_: &Directory, _: &OwnFiles, _: &Liveness) {}
-
 pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
     directory.links(|links| links.ids.contains_key(id))
 }
@@ -189,9 +186,6 @@ pub(crate) fn is_found(directory: &Directory, id: &SegmentId) -> bool {
 pub(crate) fn is_findable(directory: &Directory, id: &SegmentId) -> bool {
     is_found(directory, id)
 }
-
-/// Does nothing: the process's user does not matter here.
-pub(crate) fn refresh_user() {}
 
 pub(crate) fn reclaim(
     directory: &Directory,
@@ -225,11 +219,6 @@ pub(crate) fn unlink_name(
 pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64)]) -> Result<()> {
     let file = SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadWrite)?;
     parts.iter().for_each(|(offset, bytes)| file.bytes.clear(*offset, *bytes));
-    Ok(())
-}
-
-/// Does nothing: decommitted memory is never missing here.
-pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
 }
 

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
+use super::super::absent::never_due;
 use super::bytes::Bytes;
 use super::lock::Mutex;
 use crate::header::format::PAGE_BYTES;
@@ -17,7 +17,7 @@ use crate::value::name::{ArrayName, SegmentId, SegmentText};
 const MOST_BYTES: u64 = 64 << 20;
 
 /// The directory that segments live in: only a name here.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Directory(Arc<Path>);
 
 /// The links to the files of a directory.
@@ -55,12 +55,7 @@ impl Directory {
 
     /// Returns a check that is never due: no process dies here.
     pub(crate) fn last_check(&self) -> &LastCheck {
-        static NEVER: LastCheck = LastCheck {
-            ended_ns: AtomicU64::new(u64::MAX),
-            took_ns: AtomicU64::new(0),
-            checked_ns: AtomicU64::new(u64::MAX),
-        };
-        &NEVER
+        never_due()
     }
 
     pub(crate) fn segment_ids(&self) -> Result<Vec<SegmentId>> {
