@@ -26,9 +26,10 @@ PYTHON_SOURCES = (
     "examples",
     "ffi/abi",
 )
+# For tests that mostly wait: one process more than there are cores.
+IN_PROCESSES = ("-n", str(len(os.sched_getaffinity(0)) + 1), "--dist", "worksteal")
 JUNIT_XML = "--junitxml={junit}/pytest.xml"
 PUBLISHED_CRATES = ("-p", "shmarray", "-p", "shmarray-ffi")
-CORES = len(os.sched_getaffinity(0))
 BUILT = os.environ.get("CARGO_TARGET_DIR", "target")
 
 
@@ -82,11 +83,8 @@ def with_drivers(command):
     return one_after_the_other(bash("ci/checks/drivers/build"), command)
 
 
-def python_tests(expression):
-    """Tests of the Python package. Many wait, so more processes run them than there are cores."""
-    return pytest(
-        "-n", str(CORES + 1), "--dist", "worksteal", "bindings/python/tests", "-k", expression
-    )
+def python_tests(expression, *options):
+    return pytest(*options, "bindings/python/tests", "-k", expression)
 
 
 def rust(*arguments):

@@ -10,6 +10,7 @@ import dataclasses
 
 from commands import (
     ARM64,
+    IN_PROCESSES,
     JUNIT_XML,
     MUSL,
     OF_MUSL,
@@ -226,7 +227,7 @@ C = [
 ]
 
 PYTHON = [
-    Suite("Python", python_tests(f"not ({PYTHON_CI})")),
+    Suite("Python", python_tests(f"not ({PYTHON_CI})", *IN_PROCESSES)),
     *other_pythons("", ["-m", *pytest(*files_of(OTHER_QUICK))]),
     Suite("Python: NumPy's tests of pickling", foreign("numpy_pickling.py")),
     Suite("Python: NumPy's tests of files", foreign("numpy_files.py")),
