@@ -47,6 +47,10 @@ def nextest(*arguments):
     return ["ci/checks/runner/nextest", *arguments]
 
 
+def skipping(names):
+    return [word for name in names for word in ("--skip", name)]
+
+
 def with_cfg(name, *command):
     """A command with one of core's cfgs.
 

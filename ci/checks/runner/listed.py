@@ -42,6 +42,7 @@ from commands import (
     rust,
     rust_examples,
     rustdoc,
+    skipping,
     stubtest,
     with_drivers,
 )
@@ -112,7 +113,7 @@ ARM64_RELEASE = (
 )
 ARM64_PYTHON = ("sharing", "refusals")
 # The emulator has neither MADV_POPULATE_WRITE nor MADV_DONTFORK.
-ARM64_LACKS = ("--skip=huge::tests", "--skip=a_killed_parent_is_dead_though_its_child_lives")
+ARM64_LACKS = ("huge::tests", "a_killed_parent_is_dead_though_its_child_lives")
 # The programs without which a suite is skipped, since not every system has packages of them.
 NEEDS = {
     "lint: shell": "shellcheck",
@@ -316,7 +317,7 @@ RELEASE = [
     Suite("core, musl", in_root("musl", MUSL, "--tests")),
     Suite(
         "core, arm64",
-        in_root("arm64", ARM64, "--lib", *each_test(ARM64_RELEASE), "--", *ARM64_LACKS),
+        in_root("arm64", ARM64, "--lib", *each_test(ARM64_RELEASE), "--", *skipping(ARM64_LACKS)),
     ),
     Suite("Python, arm64", bash("ci/packaging/wheel-on-arm64", JUNIT_XML, *files_of(ARM64_PYTHON))),
     Suite("targets that core refuses", python("ci/published/targets.py")),
