@@ -57,7 +57,7 @@ pub(crate) mod transport;
 pub use file::npy;
 
 pub use array::reduce::{Reduced, Reduction};
-pub use array::{Array, Options, discard, prepare_pool};
+pub use array::{Array, Options, discard, gather, prepare_pool};
 pub use element::Element;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};
@@ -68,6 +68,8 @@ pub use memory::segment::{
 pub use memory::slab::limit_pool;
 pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
+#[cfg(linux_backend)]
+pub use system::{MemoryIdentity, directory};
 pub use transport::channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, Loan, Loaned,
     MAX_META_BYTES, Posted,

@@ -31,7 +31,7 @@ use shmarray::{Access, Array, Descriptor, Options, Order};
 use error::{to_py, value_error};
 use first_use::interned;
 use handles::Handle;
-use memory::{LARGE_BYTES, Memory};
+use memory::{Facts, LARGE_BYTES, Memory};
 use segment_memory::{ReceivedArray, SegmentMemory};
 
 /// Returns a new array of zeros, or with undefined contents.
@@ -82,9 +82,23 @@ fn create_in(dtype: &Bound<'_, PyAny>, shape: &[u64], options: &Options) -> PyRe
     .map_err(to_py)
 }
 
+/// Returns an ndarray itself if it is in shared memory, else a copy there. One in Fortran order
+/// stays in it, and any other gets C order.
+#[pyfunction]
+fn share<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    let memory = Memory::of(array)?;
+    if memory.items_in_segment()?.is_some() {
+        return Ok(array.clone());
+    }
+    let dtype = array.getattr("dtype")?;
+    let options = Options::new().order(memory.order());
+    segment_memory::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
+}
+
 /// Returns a copy of an ndarray in shared memory.
 #[pyfunction]
-fn share<'py>(
+#[pyo3(signature = (source, order, name=None, persist=false, mode=0o600))]
+fn share_copy<'py>(
     source: &Bound<'py, PyAny>,
     order: &str,
     name: Option<String>,
@@ -231,6 +245,33 @@ fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
         Err(_) => text_of(data)?.to_owned(),
     };
     shmarray::discard(&text).map_err(to_py)
+}
+
+/// Returns the offset of the first element, and the strides, if the elements of an array lie side
+/// by side; dimensions keep their order in memory and their directions. None if elements may
+/// overlap.
+#[pyfunction]
+fn without_gaps(array: &Bound<'_, PyAny>) -> PyResult<Option<(u64, Vec<i64>)>> {
+    let facts = Facts::of(array)?;
+    let dense = facts.layout().without_gaps(facts.itemsize());
+    Ok(dense.map(|dense| (dense.offset, dense.strides)))
+}
+
+/// Returns the distances from the first element of an array to the lowest byte of its elements, and
+/// to the byte behind the highest.
+#[pyfunction]
+fn span(array: &Bound<'_, PyAny>) -> PyResult<(i128, i128)> {
+    let facts = Facts::of(array)?;
+    facts.layout().span(facts.itemsize()).map_err(to_py)
+}
+
+/// Returns what two processes have in common if each can attach the other's arrays: the boot id,
+/// the device and the inode of the directory of segments, and the user.
+#[cfg(target_os = "linux")]
+#[pyfunction]
+fn memory_identity() -> PyResult<(String, u64, u64, u32)> {
+    let identity = shmarray::MemoryIdentity::current().map_err(to_py)?;
+    Ok((identity.boot_id, identity.device, identity.inode, identity.user))
 }
 
 /// Returns whether this is an ndarray in shared memory.
@@ -389,6 +430,9 @@ mod _core {
     };
     #[pymodule_export]
     use super::handles::Handle;
+    #[cfg(target_os = "linux")]
+    #[pymodule_export]
+    use super::memory_identity;
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
     #[pymodule_export]
@@ -404,8 +448,8 @@ mod _core {
     use super::{
         attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
         in_band_bytes, is_family_alive, is_shared, limit_pool, locate, memory_by_handle,
-        prepare_pool, run_command, segments, sent_array, sent_memory, share, sweep, sweep_dead,
-        trim_pool, unlink,
+        prepare_pool, run_command, segments, sent_array, sent_memory, share, share_copy, span,
+        sweep, sweep_dead, trim_pool, unlink, without_gaps,
     };
 
     #[pymodule_export]

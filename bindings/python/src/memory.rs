@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 
 use pyo3::prelude::*;
 use pyo3::types::{PyCapsule, PyType};
-use shmarray::{Array, DType, Layout, Options};
+use shmarray::{Array, DType, Layout, Options, Order};
 
 use crate::dtypes;
 use crate::error::{expected, to_py, value_error};
@@ -89,7 +89,7 @@ impl<'py> Facts<'py> {
     }
 
     /// Bytes from one element to the next along each dimension.
-    pub(crate) fn strides(&self) -> &[isize] {
+    fn strides(&self) -> &[isize] {
         // SAFETY: NumPy's interface has `nd` numbers at `strides`, and `dimensions` is `nd`,
         // checked in `of`. They live as long as the capsule.
         unsafe { numbers(self.interface().strides, self.dimensions) }
@@ -111,6 +111,10 @@ impl<'py> Facts<'py> {
 
     pub(crate) fn is_contiguous(&self) -> bool {
         self.flags & (C_CONTIGUOUS | F_CONTIGUOUS) != 0
+    }
+
+    pub(crate) fn is_c_contiguous(&self) -> bool {
+        self.flags & C_CONTIGUOUS != 0
     }
 
     pub(crate) fn is_writeable(&self) -> bool {
@@ -150,31 +154,8 @@ impl<'py> Facts<'py> {
         unsafe { std::slice::from_raw_parts(self.address(), self.bytes() as usize) }
     }
 
-    /// Returns the lowest address of its elements, and the address behind the highest.
-    pub(crate) fn extent(&self) -> (usize, usize) {
-        let mut first = self.address() as isize;
-        let mut last = self.address() as isize;
-        if self.shape().contains(&0) {
-            return (first as usize, first as usize);
-        }
-        for (count, step) in self.shape().iter().zip(self.strides()) {
-            let span = (count - 1) * step;
-            if span < 0 { first += span } else { last += span }
-        }
-        (first as usize, last as usize + self.itemsize() as usize)
-    }
-
-    /// Returns whether strides are those of its elements in C order without gaps.
-    pub(crate) fn are_of_c_order(&self, strides: &[isize]) -> bool {
-        let mut step = self.itemsize() as isize;
-        self.shape().iter().zip(strides).rev().all(|(count, stride)| {
-            let is_next = *count == 1 || *stride == step;
-            step *= *count;
-            is_next
-        })
-    }
-
-    fn layout(&self) -> Layout {
+    /// Returns the shape and the strides, from the first element on.
+    pub(crate) fn layout(&self) -> Layout {
         let shape = self.shape().iter().map(|count| *count as u64).collect();
         Layout {
             shape,
@@ -193,6 +174,8 @@ pub(crate) struct Memory<'a, 'py> {
     address: usize,
     itemsize: u64,
     is_writeable: bool,
+    /// The order that a copy of it gets.
+    order: Order,
     layout: Layout,
 }
 
@@ -202,11 +185,13 @@ impl<'a, 'py> Memory<'a, 'py> {
         let facts = Facts::of(array)?;
         let itemsize = facts.itemsize();
         let is_writeable = facts.is_writeable();
+        let is_f_order = facts.is_contiguous() && !facts.is_c_contiguous();
         Ok(Self {
             array,
             address: facts.address() as usize,
             itemsize,
             is_writeable,
+            order: if is_f_order { Order::F } else { Order::C },
             layout: facts.layout(),
         })
     }
@@ -219,6 +204,11 @@ impl<'a, 'py> Memory<'a, 'py> {
     /// The shape and the strides, from the first element on.
     pub(crate) fn layout(&self) -> &Layout {
         &self.layout
+    }
+
+    /// That of its elements if they lie side by side, else C order.
+    pub(crate) fn order(&self) -> Order {
+        self.order
     }
 
     /// The writeable flag of the ndarray.

@@ -1,8 +1,8 @@
-//! Copying elements out of an array, and into one.
+//! Copies of elements from and to private memory.
 #![allow(unsafe_code)] // copies between addresses
 
 use super::Array;
-use crate::element::copy::{End, copy_elements, copy_uncounted};
+use crate::element::copy::{End, copy_elements, copy_in_parts, copy_uncounted, parts_of};
 use crate::system;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
@@ -119,4 +119,48 @@ impl Array {
         unsafe { copy_uncounted(to, End { start: bytes.as_ptr().cast_mut(), layout: &source }) };
         Ok(())
     }
+}
+
+/// Copies elements of private memory to bytes where they lie as `dense` says, uncounted. The
+/// elements of `layout` are counted from `source`.
+///
+/// # Errors
+/// [`Error::InvalidArgument`] when the shapes differ; [`Error::OutOfBounds`] when `dense` leaves
+/// the bytes.
+///
+/// # Safety
+/// Every element of `layout`, from `source` on, can be read, and is not one of `bytes`.
+///
+/// ```
+/// use shmarray::{Layout, gather};
+/// let source = [1u8, 2, 3, 4, 5, 6];
+/// let backwards = Layout { shape: vec![3], strides: vec![-2], offset: 4 };
+/// let dense = backwards.without_gaps(1).expect("no elements overlap");
+/// let mut bytes = [0; 3];
+/// // SAFETY: the elements at 4, 2 and 0 are elements of `source`.
+/// unsafe { gather(source.as_ptr(), &backwards, &dense, 1, &mut bytes)? };
+/// assert_eq!(bytes, [1, 3, 5]); // in their order in memory
+/// // SAFETY: as in the first call.
+/// assert!(unsafe { gather(source.as_ptr(), &backwards, &dense, 1, &mut bytes[..2]) }.is_err());
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+#[allow(unsafe_code)]
+pub unsafe fn gather(
+    source: *const u8,
+    layout: &Layout,
+    dense: &Layout,
+    itemsize: u64,
+    bytes: &mut [u8],
+) -> Result<()> {
+    if layout.shape != dense.shape {
+        let reason = format!("{:?} is not {:?}", dense.shape, layout.shape);
+        return Err(Error::argument("shape", reason));
+    }
+    dense.check(itemsize, bytes.len() as u64)?;
+    let to = End { start: bytes.as_mut_ptr(), layout: dense };
+    let from = End { start: source.cast_mut(), layout };
+    // SAFETY: `copy_in_parts` needs one shape and elements of `to` that can be written: both were
+    // checked above. The caller promises that those of `from` can be read and are others.
+    unsafe { copy_in_parts(to, from, itemsize, parts_of(layout.len() * itemsize)) };
+    Ok(())
 }

@@ -25,6 +25,7 @@ use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
 use base::Base;
 pub(crate) use base::{SlotRef, Slots, UseId};
+pub use copies::gather;
 pub use create::prepare_pool;
 pub(crate) use create::segment_of as create_segment;
 pub use handles::discard;

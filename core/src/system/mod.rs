@@ -25,6 +25,8 @@ use linux as backend;
 
 pub use interface::Access;
 pub(crate) use interface::{Lookup, TicketLink};
+#[cfg(linux_backend)]
+pub use linux::{MemoryIdentity, directory};
 pub(crate) use shortage::{check_headroom, on_shortage, or_after_relief_of, reserve_for, room_for};
 
 #[cfg(not(unix))]

@@ -134,6 +134,45 @@ impl Layout {
         true
     }
 
+    /// Returns the same elements side by side, from offset 0: dimensions keep their order in memory
+    /// and their directions. `None` if elements may overlap, because a stride is shorter than the
+    /// elements within it, or if their size overflows.
+    ///
+    /// ```
+    /// use shmarray::{Layout, Order};
+    /// let columns = Layout::contiguous(&[4, 6], 8, Order::C)?.slice(1, None, None, -2)?;
+    /// let dense = columns.without_gaps(8).expect("no elements overlap");
+    /// assert_eq!((dense.shape, dense.strides, dense.offset), (vec![4, 3], vec![24, -8], 16));
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    #[must_use]
+    pub fn without_gaps(&self, itemsize: u64) -> Option<Self> {
+        let mut dense = Self::contiguous(&self.shape, itemsize, Order::C).ok()?;
+        if self.is_empty() {
+            return Some(dense);
+        }
+        let mut step = i64::try_from(itemsize).ok()?;
+        let mut reach = itemsize;
+        let mut inner_first: Vec<usize> = (0..self.ndim()).rev().collect();
+        inner_first.sort_by_key(|dim| self.strides[*dim].unsigned_abs());
+        for dim in inner_first {
+            let others = self.shape[dim] - 1;
+            let stride = self.strides[dim].unsigned_abs();
+            if others > 0 && stride < reach {
+                return None;
+            }
+            reach = reach.saturating_add(others.saturating_mul(stride));
+            if self.strides[dim] < 0 {
+                dense.strides[dim] = -step;
+                dense.offset += others * step as u64;
+            } else {
+                dense.strides[dim] = step;
+            }
+            step *= self.shape[dim] as i64;
+        }
+        Some(dense)
+    }
+
     /// Returns the elements `start, start + step, …` before `stop` along one dimension, as Python's
     /// slices do.
     ///

@@ -77,7 +77,7 @@ pub(crate) struct Room {
 #[derive(Debug, Clone)]
 pub(crate) struct Directory {
     pub(crate) path: PathBuf,
-    /// Whether `SHMARRAY_DIR` names it.
+    /// Whether `SHMARRAY_DIR` names another than the system's shared memory.
     pub(crate) chosen: bool,
     pub(crate) is: Is,
     pub(crate) mount: Mount,

@@ -51,6 +51,7 @@ __all__ = [
     "load_npy",
     "locate",
     "memory_by_handle",
+    "memory_identity",
     "npy_header",
     "npy_header_size",
     "outgoing_fds",
@@ -63,11 +64,14 @@ __all__ = [
     "sent_array",
     "sent_memory",
     "share",
+    "share_copy",
     "small_payload",
+    "span",
     "sweep",
     "sweep_dead",
     "trim_pool",
     "unlink",
+    "without_gaps",
 ]
 
 QUEUE_SLOT_BYTES: int
@@ -417,9 +421,17 @@ def create_permuted(
     is_zero: bool,
     mode: int,
 ) -> NDArray[Any]: ...
-def share(
-    source: NDArray[_Scalar], order: str, name: str | None, persist: bool, mode: int
+def share(array: NDArray[_Scalar]) -> NDArray[_Scalar]: ...
+def share_copy(
+    source: NDArray[_Scalar],
+    order: str,
+    name: str | None = None,
+    persist: bool = False,
+    mode: int = 0o600,
 ) -> NDArray[_Scalar]: ...
+def without_gaps(array: NDArray[Any]) -> tuple[int, list[int]] | None: ...
+def span(array: NDArray[Any]) -> tuple[int, int]: ...
+def memory_identity() -> tuple[str, int, int, int]: ...
 def attach(handle_or_name: Handle | str, readonly: bool) -> NDArray[Any]: ...
 def memory_by_handle(array: NDArray[Any]) -> SegmentMemory | None: ...
 def in_band_bytes() -> int: ...

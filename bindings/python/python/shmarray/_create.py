@@ -154,7 +154,7 @@ def array(
     [[1.0, 2.0], [3.0, 4.0]]
     """
     source = np.asarray(object, dtype)
-    return _core.share(source, _plain_order(source, order), name, persist, mode)
+    return _core.share_copy(source, _plain_order(source, order), name, persist, mode)
 
 
 def empty_like(

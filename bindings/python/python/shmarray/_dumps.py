@@ -55,7 +55,7 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
         for array in arrays:
             handles.append(str(_core.handle_to_send(array)))
         if handles and count > 1:  # a message that holds nothing can be loaded forever
-            tally = _core.share(np.array([count], "<u8"), "C", None, False, 0o600)
+            tally = _core.share(np.array([count], "<u8"))
             handles.append(str(_core.handle_to_send(tally)))
     except BaseException:
         _give_back(handles)

@@ -73,16 +73,8 @@ def share(obj: _Object) -> _Object:
     >>> shmarray.is_shared(parts["x"]), parts["name"]
     (True, 'run 1')
     """
-    shared: _Object = _share_array(obj) if type(obj) is np.ndarray else _pickler.share_all(obj)
+    shared: _Object = _core.share(obj) if type(obj) is np.ndarray else _pickler.share_all(obj)
     return shared
-
-
-def _share_array(array: Any) -> Any:
-    return (
-        array
-        if is_shared(array)
-        else _core.share(array, "F" if array.flags.fnc else "C", None, False, 0o600)
-    )
 
 
 def is_shared(a: object) -> bool:

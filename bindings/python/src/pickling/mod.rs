@@ -1,7 +1,6 @@
 //! The parts of pickling that run for each object or each write. They are in Rust because Python's
 //! pickler, which is in C, calls them so often.
 
-mod gather;
 mod reducer;
 mod stream;
 mod small;

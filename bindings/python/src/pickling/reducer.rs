@@ -1,11 +1,11 @@
 //! The reducer, which decides how each object is pickled.
+#![allow(unsafe_code)] // core reads memory that NumPy describes
 
 use pyo3::buffer::PyUntypedBuffer;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
-use shmarray::{Array, DType};
+use shmarray::{Array, DType, Layout, Order, gather};
 
-use super::gather;
 use crate::error::{to_py, value_error};
 use crate::first_use::{FirstUse, interned};
 use crate::memory::{Facts, ndarray};
@@ -185,15 +185,22 @@ impl Reducer {
             return Ok(None);
         }
         if !facts.is_contiguous() {
-            let gathered = match gather::without_gaps(facts) {
-                Some(gathered) => gathered,
+            let itemsize = facts.itemsize();
+            let layout = facts.layout();
+            let dense = match layout.without_gaps(itemsize) {
+                Some(dense) => dense,
                 // Elements that nobody can change may overlap at the receiver, too.
                 None if self.read_only.keeps(array, facts)? => return Ok(None),
-                None => gather::in_c_order(facts),
+                None => Layout::contiguous(&layout.shape, itemsize, Order::C).map_err(to_py)?,
             };
-            self.inline_bytes += gathered.bytes.len();
-            let bytes = PyByteArray::new(py, &gathered.bytes).into_any();
-            return self.reduced(array, facts, bytes, gathered.offset, &gathered.strides);
+            self.inline_bytes += bytes as usize;
+            let copy = PyByteArray::new_with(py, bytes as usize, |room| {
+                // SAFETY: `gather` needs elements that can be read: NumPy describes those of
+                // `array`, which `facts` keeps alive. `room` is new memory.
+                unsafe { gather(facts.address(), &layout, &dense, itemsize, room) }.map_err(to_py)
+            })?;
+            let place = (!dense.is_contiguous(itemsize, Order::C)).then_some(&dense);
+            return self.reduced(array, facts, copy.into_any(), place);
         }
         let memory = facts.memory();
         let buffer = if bytes >= BUFFER_BYTES && facts.is_writeable() && facts.is_numeric() {
@@ -207,25 +214,27 @@ impl Reducer {
             self.inline_bytes += memory.len();
             PyByteArray::new(py, memory).into_any()
         });
-        self.reduced(array, facts, bytes, 0, facts.strides())
+        let place = if facts.is_c_contiguous() { None } else { Some(&facts.layout()) };
+        self.reduced(array, facts, bytes, place)
     }
 
-    /// Returns how an array is rebuilt from bytes, at an offset and with strides.
+    /// Returns how an array is rebuilt from bytes: in C order, or as a layout says.
     fn reduced<'py>(
         &self,
         array: &Bound<'py, PyAny>,
         facts: &Facts<'py>,
         bytes: Bound<'py, PyAny>,
-        offset: usize,
-        strides: &[isize],
+        place: Option<&Layout>,
     ) -> PyResult<Option<Bound<'py, PyAny>>> {
         let py = array.py();
         let shape = PyTuple::new(py, facts.shape())?;
         let dtype = dtypes::compact(&array.getattr(interned!(py, "dtype"))?)?;
-        let arguments = if offset == 0 && facts.are_of_c_order(strides) {
-            (shape, dtype, bytes).into_pyobject(py)?
-        } else {
-            (shape, dtype, bytes, offset, PyTuple::new(py, strides)?).into_pyobject(py)?
+        let arguments = match place {
+            None => (shape, dtype, bytes).into_pyobject(py)?,
+            Some(place) => {
+                let strides = PyTuple::new(py, &place.strides)?;
+                (shape, dtype, bytes, place.offset, strides).into_pyobject(py)?
+            }
         };
         let make = if self.read_only.keeps(array, facts)? {
             self.fixed.bind(py)

@@ -115,6 +115,11 @@ impl Directory {
         }))
     }
 
+    /// The path as `SHMARRAY_DIR` says it.
+    pub(super) fn named(&self) -> &Path {
+        &self.0.named
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.0.path
     }

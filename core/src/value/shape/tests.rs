@@ -31,7 +31,49 @@ fn a_view_without_elements_stays_where_it_is() {
     }
 }
 
+/// Whether two elements have a byte in common, by counting.
+fn have_bytes_in_common(mut starts: Vec<i128>, itemsize: u64) -> bool {
+    starts.sort_unstable();
+    starts.windows(2).any(|two| two[1] - two[0] < i128::from(itemsize))
+}
+
 proptest! {
+    /// The strides are any, so elements repeat, and lie between and within one another.
+    #[test]
+    fn without_gaps_each_element_keeps_its_rank(
+        dims in proptest::collection::vec((0u64..5, -40i64..41), 0..4),
+        itemsize in 1u64..9,
+    ) {
+        let (shape, strides) = dims.into_iter().unzip();
+        let layout = Layout { shape, strides, offset: 1000 };
+        let sparse = offsets(&layout);
+        match layout.without_gaps(itemsize) {
+            None => prop_assert!(!layout.is_empty()),
+            Some(dense) => {
+                prop_assert!(!have_bytes_in_common(sparse.clone(), itemsize));
+                let mut ranks: Vec<usize> = (0..sparse.len()).collect();
+                ranks.sort_by_key(|index| sparse[*index]);
+                let found = offsets(&dense);
+                for (rank, index) in ranks.into_iter().enumerate() {
+                    prop_assert_eq!(found[index], rank as i128 * i128::from(itemsize));
+                }
+            }
+        }
+    }
+
+    /// Dimensions that are nested, as those of every slice and transpose are.
+    #[test]
+    fn views_of_elements_side_by_side_have_a_layout_without_gaps(
+        layout in layouts(),
+        flip in 0usize..3,
+        step in -3i64..4,
+    ) {
+        prop_assume!(flip < layout.ndim() && step != 0);
+        let view = layout.slice(flip, None, None, step).unwrap().transpose();
+        let dense = view.without_gaps(4).expect("no elements overlap");
+        prop_assert_eq!(dense.check(4, 4 * view.len()).ok(), Some(()));
+    }
+
     #[test]
     fn the_span_is_that_of_the_elements(
         layout in layouts(),

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use nix::errno::Errno;
 use nix::sys::statvfs::statvfs;
@@ -13,12 +13,11 @@ use super::system::System;
 use crate::doctor::directory::{Directory, Is, Mount, Room, Trial};
 
 pub(crate) fn directory(system: &System) -> Directory {
-    let chosen = std::env::var_os("SHMARRAY_DIR").filter(|directory| !directory.is_empty());
-    let path = chosen.as_ref().map_or("/dev/shm".into(), PathBuf::from);
+    let path = shmarray::directory();
     let mounts = system.text("/proc/self/mountinfo").unwrap_or_default();
     let real = path.canonicalize().unwrap_or_else(|_| path.clone());
     Directory {
-        chosen: chosen.is_some(),
+        chosen: path != Path::new("/dev/shm"),
         is: what_is(&path),
         mount: mount_of(&real, &mounts).unwrap_or_default(),
         room: room(&path),

@@ -1,6 +1,6 @@
 """Divides the memory of a message's arrays into parts, and decides how each part travels."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -196,7 +196,7 @@ class PartsLayout:
             # Core has no descriptor for every dtype.
             source = source.view(f"V{source.itemsize}")
         try:
-            shared = _core.share(source, "C", None, False, 0o600)
+            shared = _core.share_copy(source, "C")
         except _shortage.FULL as error:
             if self._private_mode != "c":
                 raise
@@ -242,39 +242,18 @@ def _copy_of(number: int, array: Array, is_read_only: bool) -> _Copy:
     """
     if array.flags.c_contiguous:
         return _Copy(array, [number], 0, array.strides)
-    if _has_each_byte_once(array):
-        return _without_gaps(number, array)
-    first = _first(array.shape, array.strides)
-    reach = sum((count - 1) * abs(stride) for count, stride in _steps(array)) + array.itemsize
-    if is_read_only and reach < array.nbytes:
+    if (dense := _core.without_gaps(array)) is not None:
+        first, strides = dense
+        upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in strides)
+        axes = sorted(range(array.ndim), key=lambda axis: -abs(strides[axis]))
+        return _Copy(_items(array)[upwards].transpose(axes), [number], first, tuple(strides))
+    low, high = _core.span(array)
+    if is_read_only and high - low < array.nbytes:
         # Nobody can see that its elements overlap at the receiver, too.
-        memory = np.asarray(_Memory(address_of(array) - first, reach, array))
-        return _Copy(memory, [number], first, array.strides)
+        memory = np.asarray(_Memory(address_of(array) + low, high - low, array))
+        return _Copy(memory, [number], -low, array.strides)
     items = np.ascontiguousarray(_items(array))
     return _Copy(items, [number], 0, items.strides)
-
-
-def _without_gaps(number: int, array: Array) -> _Copy:
-    axes = sorted(range(array.ndim), key=lambda axis: -abs(array.strides[axis]))
-    upwards = tuple(slice(None, None, -1 if stride < 0 else 1) for stride in array.strides)
-    strides = list(array.strides)
-    step = array.itemsize
-    for axis in reversed(axes):
-        strides[axis] = -step if strides[axis] < 0 else step
-        step *= array.shape[axis]
-    first = _first(array.shape, strides)
-    return _Copy(_items(array)[upwards].transpose(axes), [number], first, tuple(strides))
-
-
-def _first(shape: Sequence[int], strides: Sequence[int]) -> int:
-    """Returns the distance in bytes from the lowest element of an array to its first one."""
-    steps = zip(shape, strides, strict=True)
-    return -sum((count - 1) * stride for count, stride in steps if stride < 0)
-
-
-def _steps(array: Array) -> Iterable[tuple[int, int]]:
-    """Returns the count and the stride of each dimension."""
-    return zip(array.shape, array.strides, strict=True)
 
 
 def _items(array: Array) -> Array:
@@ -282,18 +261,6 @@ def _items(array: Array) -> Array:
     leave what was between them.
     """
     return array.view(f"V{array.itemsize}")
-
-
-def _has_each_byte_once(array: Array) -> bool:
-    """Returns whether each stride is longer than the elements within it. If not, elements may
-    overlap.
-    """
-    reach = array.itemsize
-    for stride, count in sorted((abs(stride), count) for count, stride in _steps(array)):
-        if count > 1 and stride < reach:
-            return False
-        reach += (count - 1) * stride
-    return True
 
 
 class _Memory:

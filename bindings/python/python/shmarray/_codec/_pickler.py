@@ -159,7 +159,7 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
     if array.nbytes < pickler.LARGE_BYTES or pickler.READ_ONLY.keeps(array):
         return None
     try:
-        shared = _core.share(array, "C" if flags.c_contiguous else "F", None, False, 0o600)
+        shared = _core.share(array)
     except _shortage.FULL:
         return None  # the general way sends its bytes in the message, with a warning
     memory = _core.memory_by_handle(shared)

@@ -29,6 +29,7 @@ from .._core import (
     is_in_message,
     limit_pool,
     locate,
+    memory_identity,
     outgoing_fds,
     prepare_pool,
     sent_memory,
@@ -74,6 +75,8 @@ __all__ = [  # noqa: RUF022 (by reason)
     "handle_to_send",
     "locate",
     "sent_memory",
+    # Peers of Dask compare the memory that they have.
+    "memory_identity",
     # A worker of Dask keeps its pool within Dask's limit.
     "limit_pool",
     "prepare_pool",
