@@ -14,7 +14,6 @@ from drivers import COMMANDS, NUMO_ABSENT, Process, has_numo, processes
 ENDINGS = {"exit": 0, "_exit": 0, "kill": -9, "abort": -6}
 RAISED = {"python": 1, "ruby": 1, "numo": 1, "rust": 101, "musl": 101, "cpp": -6}
 ORDERLY = ("exit", "raise")
-UNCAUGHT = {"cpp": "terminate"}  # an exception that nothing catches aborts the program
 
 
 class Language:
