@@ -23,7 +23,8 @@ def median(numbers)
 end
 
 def simulators(small, rounds)
-  results, seconds = [], Hash.new { |all, way| all[way] = [] }
+  results = []
+  seconds = Hash.new { |all, way| all[way] = [] }
   rounds.times do
     WAYS.each do |way|
       said = output_of("simulators/#{way}.rb", *("--small" if small)).lines.to_h(&:split)

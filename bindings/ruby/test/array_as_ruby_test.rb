@@ -185,8 +185,8 @@ class ArrayAsRubyTest < SharedMemoryTest
     a = Shmarray::Array.create(:int32, 12)
     a[nil] = 0..11
     { [3, 4] => [3, 4], [[4, 3]] => [4, 3], [2, nil] => [2, 6], [true, 2, 1] => [6, 2, 1],
-      [-1] => [12], [2, 3, 2] => [2, 3, 2] }.each do |given, shape|
-      view = a.reshape(*given)
+      [-1] => [12], [2, 3, 2] => [2, 3, 2] }.each do |counts, shape|
+      view = a.reshape(*counts)
       assert_equal [shape, (0..11).to_a], [view.shape, view.each.to_a]
       view[*[0] * shape.size] = 50
       assert_equal 50, a[0]
@@ -273,8 +273,8 @@ class ArrayAsRubyTest < SharedMemoryTest
   end
 
   def test_a_shape_may_be_given_as_numo_takes_it
-    given = [[2, 3], [2], [[2, 3]], [[]]]
-    shapes = given.map { |shape| Shmarray::Array.create(:int8, *shape).shape }
+    arguments = [[2, 3], [2], [[2, 3]], [[]]]
+    shapes = arguments.map { |shape| Shmarray::Array.create(:int8, *shape).shape }
     assert_equal [[2, 3], [2], [2, 3], []], shapes
     assert_equal [2, 3], Shmarray::Array.new(:int8, 2, 3, name: "x").shape
     [[2, [3]], [2, nil], [2, "3"]].each do |shape|

@@ -65,7 +65,7 @@ class BadInputTest < SharedMemoryTest
   end
 
   def test_an_array_that_cannot_be_is_refused_with_its_argument
-    taken = Shmarray::Array.create(:int8, 1, name: "taken")
+    array = Shmarray::Array.create(:int8, 1, name: "taken")
     CREATES.each do |(dtype, shape, options), (type, words)|
       refused(type, words, [dtype, shape, options]) do
         Shmarray::Array.create(dtype, shape, **options.to_h)
@@ -76,7 +76,7 @@ class BadInputTest < SharedMemoryTest
         Numo::Shared.new(Numo::Int32, shape, **options.to_h)
       end
     end
-    assert_equal 2, segments_in.size, "the segment and the name of #{taken.inspect}"
+    assert_equal 2, segments_in.size, "the segment and the name of #{array.inspect}"
   end
 
   def test_a_handle_that_leaves_its_segment_is_refused
@@ -146,7 +146,7 @@ class BadInputTest < SharedMemoryTest
   def test_full_shared_memory_is_said_with_its_sizes
     skip "only root can mount a small file system" unless Process.uid.zero?
     in_a_small_file_system do
-      kept = Shmarray::Array.create(:uint8, 4096)
+      array = Shmarray::Array.create(:uint8, 4096)
       error = refused(Errno::ENOSPC, /shared memory is full/, "1 MiB") do
         Shmarray::Array.create(:uint8, 1 << 20)
       end
@@ -156,7 +156,7 @@ class BadInputTest < SharedMemoryTest
         refused(Errno::ENOSPC, /full/, "share") { Numo::Shared.share(Numo::UInt8.zeros(1 << 20)) }
       end
       assert_equal 1, segments_in.size
-      assert_equal 4096, kept.size
+      assert_equal 4096, array.size
     end
   end
 

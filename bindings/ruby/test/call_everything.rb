@@ -14,10 +14,10 @@ module CallEverything
   # -1.
   def call_everything(after: nil)
     methods = yield.methods - Object.instance_methods - SPARED + HIDDEN
-    methods.product(KINDS, arguments).count do |method, kind, given|
+    methods.product(KINDS, arguments).count do |method, kind, arguments|
       array = yield
-      call(array, method, kind, given)
-      after&.call(array, [kind, method, given])
+      call(array, method, kind, arguments)
+      after&.call(array, [kind, method, arguments])
       true
     end
   end
@@ -29,8 +29,8 @@ module CallEverything
 
   private
 
-  def call(array, method, kind, given)
-    array.public_send(kind).send(method, *given) { 1 }
+  def call(array, method, kind, arguments)
+    array.public_send(kind).send(method, *arguments) { 1 }
   rescue StandardError, NotImplementedError, SystemStackError, NoMemoryError
     nil
   end

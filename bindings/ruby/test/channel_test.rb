@@ -83,11 +83,11 @@ class ChannelTest < SharedMemoryTest
 
   def test_an_array_ends_with_its_block
     channel = numbers(slots: 1)
-    kept = nil
-    channel.loan { |a| kept = a }
-    assert_raises(IOError) { kept[0] = 1 }
-    channel.receive { |a| kept = a }
-    assert_raises(IOError) { kept[0] }
+    array = nil
+    channel.loan { |a| array = a }
+    assert_raises(IOError) { array[0] = 1 }
+    channel.receive { |a| array = a }
+    assert_raises(IOError) { array[0] }
     assert_equal :result, (post(channel, 1) && channel.receive { :result })
   end
 

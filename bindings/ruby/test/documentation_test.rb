@@ -62,13 +62,13 @@ class DocumentationTest < SharedMemoryTest
       mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } +
         mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
     end
-    without = names.reject { |name| told?(registry.at(name)) }
+    without = names.reject { |name| described?(registry.at(name)) }
     assert_empty without
     assert_operator names.size, :>, 30
   end
 
   # A description, or a tag such as @return or @raise.
-  def told?(method)
+  def described?(method)
     method && (!method.docstring.empty? || method.tags.any?)
   end
 

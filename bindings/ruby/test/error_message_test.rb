@@ -8,7 +8,7 @@ class ErrorMessageTest < SharedMemoryTest
              invalid\ (type|value)|serde|Some\(|None\b|`/x
 
   def handle
-    @handle ||= (@kept = Shmarray::Array.create(:int32, 3)).handle
+    @handle ||= (@array = Shmarray::Array.create(:int32, 3)).handle
   end
 
   def refused(what)
@@ -116,12 +116,12 @@ class ErrorMessageTest < SharedMemoryTest
   }.freeze
 
   def test_a_dtype_that_is_none_suggests_the_one_that_was_meant
-    SUGGESTED.each do |given, meant|
+    SUGGESTED.each do |dtype, meant|
       assert_match(/; did you mean :#{meant}\?\z/,
-                   refused(given) { Shmarray::Array.create(given, 3) })
+                   refused(dtype) { Shmarray::Array.create(dtype, 3) })
     end
-    [:object, "", :x, "|O8", nil, 5].each do |given|
-      message = refused(given) { Shmarray::Array.create(given, 3) }
+    [:object, "", :x, "|O8", nil, 5].each do |dtype|
+      message = refused(dtype) { Shmarray::Array.create(dtype, 3) }
       refute_match(/did you mean/, message)
     end
   end

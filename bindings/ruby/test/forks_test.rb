@@ -15,12 +15,12 @@ class ForksTest < SharedMemoryTest
     held = Held.new
     before = segments_in
     status = Process.wait2(fork do
-      kept = held.reader
+      array = held.reader
       held = nil
       GC.compact if GC.respond_to?(:compact)
       4.times { GC.start }
       Shmarray.sweep
-      exit!(kept[2, 3] == 11 ? 0 : 1)
+      exit!(array[2, 3] == 11 ? 0 : 1)
     end)[1]
     assert_predicate status, :success?
     assert_equal [0, before], [Shmarray.sweep[:segments], segments_in]

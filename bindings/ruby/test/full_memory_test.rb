@@ -8,9 +8,9 @@ class FullMemoryTest < SharedMemoryTest
   # reason to fail.
   def test_unreferenced_arrays_make_room
     in_small_tmpfs("size=4m") do
-      kept = filled(1000, 7)
+      array = filled(1000, 7)
       100.times { |number| away { filled(1 << 20, number % 251) } }
-      assert_equal 7.chr * 1000, kept.to_bytes
+      assert_equal 7.chr * 1000, array.to_bytes
     end
   end
 

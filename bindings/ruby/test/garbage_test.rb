@@ -40,22 +40,22 @@ module Garbage
 
   # A finalizer may start a collection, and Ruby finalizes nothing else until it returns.
   def test_collections_within_a_finalizer
-    kept, = say(<<~RUBY)
+    bytes, = say(<<~RUBY)
       again = proc { 3.times { GC.start; Array.new(20_000) { +"x" } } }
       20.times { ObjectSpace.define_finalizer(Object.new, again); GC.start }
       puts #{make(1)}.fill(3).to_a.flatten.count(3)
     RUBY
-    assert_equal 1 << 20, kept
+    assert_equal 1 << 20, bytes
   end
 
   # An array that is read or written now and then stays.
   def test_referenced_arrays_are_kept
-    kept, = say(<<~RUBY)
+    bytes, = say(<<~RUBY)
       one = #{make(1)}.fill(3)
       20.times { GC.start }
       puts one.to_a.flatten.count(3)
     RUBY
-    assert_equal 1 << 20, kept
+    assert_equal 1 << 20, bytes
   end
 
   private

@@ -17,11 +17,11 @@ class LifetimeTest < SharedMemoryTest
   def test_the_end_of_an_interpreter_with_live_arrays_is_quiet
     script = <<~RUBY
       require "shmarray"
-      $kept = Shmarray::Array.create(:int32, [100, 100])
-      KEPT = $kept.transpose
-      at_exit { KEPT[0, 0] = 5 }
-      ObjectSpace.define_finalizer(Object.new, proc { KEPT[0, 0] })
-      Thread.new { loop { $kept.to_bytes } }
+      $array = Shmarray::Array.create(:int32, [100, 100])
+      VIEW = $array.transpose
+      at_exit { VIEW[0, 0] = 5 }
+      ObjectSpace.define_finalizer(Object.new, proc { VIEW[0, 0] })
+      Thread.new { loop { $array.to_bytes } }
     RUBY
     output, status = ruby(script)
     assert_equal ["", 0], [output, status.exitstatus]

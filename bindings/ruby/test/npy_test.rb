@@ -48,7 +48,8 @@ class NpyTest < SharedMemoryTest
   end
 
   def test_arrays_follow_each_other_in_an_io
-    one, other = array, array("<f8", [5])
+    one = array
+    other = array("<f8", [5])
     IO.pipe(binmode: true) do |reader, writer|
       [one, other].each { |each| Shmarray.save_npy(writer, each) }
       writer << "more"
@@ -149,11 +150,11 @@ class NpyTest < SharedMemoryTest
   def test_many_files_become_one_array
     files = Array.new(40) { |n| path("#{n}.npy") }
     files.each_with_index { |file, n| Shmarray.save_npy(file, array[true, 0..1].dup.fill(n)) }
-    told = []
-    batch = Shmarray.load_batch(files, threads: 2) { |*done| told << done }
+    progress = []
+    batch = Shmarray.load_batch(files, threads: 2) { |*done| progress << done }
     assert_equal [[40, 2, 2], Array.new(40) { |n| [[n] * 2] * 2 }], [batch.shape, batch.to_a]
-    assert_equal [40, 40], told.last
-    assert_equal told, told.sort
+    assert_equal [40, 40], progress.last
+    assert_equal progress, progress.sort
     texts = files.map { |file| File.binread(file) }
     assert_equal batch, Shmarray.load_batch(bytes: texts)
     assert_equal batch, Shmarray.load_batch(files.each.map { |file| Pathname(file) })

@@ -79,15 +79,15 @@ class NpzTest < SharedMemoryTest
   end
 
   def test_a_file_is_closed_at_the_end_of_a_block
-    kept = nil
+    file = nil
     text = archive
-    assert_equal 4, Shmarray.load_npz(bytes: text) { |npz| (kept = npz).size }
-    assert_equal [true, ["x", "a b", "arr_0", "arr_1"]], [kept.closed?, kept.files]
-    assert_match(/closed/, assert_raises(IOError) { kept["x"] }.message)
-    assert_raises(IOError) { kept.to_h }
-    assert_nil kept.close
-    assert_raises(KeyError) { Shmarray.load_npz(bytes: text) { |npz| (kept = npz).fetch("no") } }
-    assert kept.closed?
+    assert_equal 4, Shmarray.load_npz(bytes: text) { |npz| (file = npz).size }
+    assert_equal [true, ["x", "a b", "arr_0", "arr_1"]], [file.closed?, file.files]
+    assert_match(/closed/, assert_raises(IOError) { file["x"] }.message)
+    assert_raises(IOError) { file.to_h }
+    assert_nil file.close
+    assert_raises(KeyError) { Shmarray.load_npz(bytes: text) { |npz| (file = npz).fetch("no") } }
+    assert file.closed?
     a = Shmarray.load_npz(bytes: text) { |npz| npz["x"] }
     assert_equal array("|u1"), a
   end

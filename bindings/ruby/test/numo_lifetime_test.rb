@@ -45,7 +45,7 @@ class NumoLifetimeTest < NumoTest
 
   def test_compaction_moves_no_element
     skip "this Ruby cannot compact" unless GC.respond_to?(:compact)
-    kept = ::Array.new(200) do |at|
+    views = ::Array.new(200) do |at|
       a = Shared.new(Numo::Int32, [3, 4]).store(at)
       b = Shared.attach(Shared.handle(a.transpose))
       ::Array.new(50) { +"garbage" }
@@ -53,7 +53,7 @@ class NumoLifetimeTest < NumoTest
     end
     compact_everything
     3.times { GC.compact }
-    kept.each_with_index do |view, at|
+    views.each_with_index do |view, at|
       view.inplace + 1
       assert_equal [at + 1], view.to_a.flatten.uniq
       assert_equal view, Shared.attach(Shared.handle(view))
@@ -121,14 +121,14 @@ class NumoLifetimeTest < NumoTest
 
   # A child, its output, and its input.
   def start_child
-    hears, tells = IO.pipe
-    listens, says = IO.pipe
+    child_reader, parent_writer = IO.pipe
+    parent_reader, child_writer = IO.pipe
     pid = fork do
-      [tells, listens].each(&:close)
-      yield hears, says
+      [parent_writer, parent_reader].each(&:close)
+      yield child_reader, child_writer
     end
-    [hears, says].each(&:close)
-    [pid, listens, tells]
+    [child_reader, child_writer].each(&:close)
+    [pid, parent_reader, parent_writer]
   end
 
   def work_on_handles(at, reader, writer)

@@ -40,7 +40,8 @@ class NumoNpyTest < NumoTest
     { "|b1" => "bool", "<f2" => "float16", ">i4" => ">i4", "|S5" => "|S5",
       "<M8[s]" => "<M8[s]" }.each do |dtype, name|
       a = array(dtype)
-      text, archive = saved(a), zipped(x: a)
+      text = saved(a)
+      archive = zipped(x: a)
       a.close
       npz = Shared.load_npz(bytes: archive)
       [-> { Shared.load_npy(bytes: text) }, -> { Shared.load_npy(StringIO.new(text)) },

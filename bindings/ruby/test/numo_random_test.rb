@@ -38,11 +38,13 @@ class NumoRandomTest < NumoTest
 
   MAKE = {
     new: lambda do
-      shape, type = some_shape, pick(CLASSES)
+      shape = some_shape
+      type = pick(CLASSES)
       Pair.new(Shared.new(type, shape), type.zeros(*shape))
     end,
     new_in_f_order: lambda do
-      shape, type = some_shape, pick(CLASSES)
+      shape = some_shape
+      type = pick(CLASSES)
       Pair.new(Shared.new(type, shape, order: :F), type.zeros(*shape))
     end,
     share: -> { some_private.then { |made| Pair.new(Shared.share(made), made.dup) } },

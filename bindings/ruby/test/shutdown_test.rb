@@ -11,9 +11,9 @@ class ShutdownTest < SharedMemoryTest
     require "shmarray"
     REPORT = IO.for_fd(1, autoclose: false)
     NUMBERS = (1..).each
-    KEPT = Shmarray::Array.create(:int64, [4, 5])
+    ARRAY = Shmarray::Array.create(:int64, [4, 5])
 
-    def use(array = KEPT)
+    def use(array = ARRAY)
       array[*[0] * array.shape.size] += 1
       made = Shmarray::Array.create(:int32, [50, 3], name: "late-#{NUMBERS.next}")
       again = Shmarray::Array.attach(made[1..].handle, readonly: true)
@@ -36,11 +36,12 @@ class ShutdownTest < SharedMemoryTest
     "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
     "a finalizer of an array" =>
       "ObjectSpace.define_finalizer(Shmarray::Array.create(:int8, 9), proc { use })",
-    "a finalizer of a view" => "$view = KEPT[1]; ObjectSpace.define_finalizer($view, proc { use })",
+    "a finalizer of a view" =>
+      "$view = ARRAY[1]; ObjectSpace.define_finalizer($view, proc { use })",
     "a finalizer with an array of its own" => <<~RUBY,
       def finalizer(array) = proc { use(array) }
-      $kept = Object.new
-      ObjectSpace.define_finalizer($kept, finalizer(Shmarray::Array.create(:int32, [3, 3])))
+      $object = Object.new
+      ObjectSpace.define_finalizer($object, finalizer(Shmarray::Array.create(:int32, [3, 3])))
     RUBY
     "an ensure of the main program" => "begin; exit; ensure; use; end",
     "an ensure of a thread" => <<~RUBY,
@@ -69,29 +70,29 @@ class ShutdownTest < SharedMemoryTest
 
   HOLDERS = {
     "a constant and a class variable" =>
-      "A = KEPT[1..]; class Object; @@kept = KEPT.transpose; end",
-    "views of views" => "$views = (0...4).map { |at| KEPT[at..].transpose[(0..-1) % 2] }",
+      "A = ARRAY[1..]; class Object; @@object = ARRAY.transpose; end",
+    "views of views" => "$views = (0...4).map { |at| ARRAY[at..].transpose[(0..-1) % 2] }",
     "cycles" => "20.times { a = [Shmarray::Array.create(:int8, 9)]; a << a; $cycle = a }",
     "a closure" => "$closure = (a = Shmarray::Array.create(:int8, 9); -> { a })",
     "a fiber that is never finished" =>
-      "$fiber = Fiber.new { a = KEPT[1]; Fiber.yield; a }.tap(&:resume)",
+      "$fiber = Fiber.new { a = ARRAY[1]; Fiber.yield; a }.tap(&:resume)",
     "enumerators in the middle" =>
-      "$enumerators = [KEPT, KEPT[1]].map { |array| array.to_enum.tap(&:next) }",
+      "$enumerators = [ARRAY, ARRAY[1]].map { |array| array.to_enum.tap(&:next) }",
     "a thread's local" =>
-      "Thread.current[:kept] = KEPT[1]; Thread.current.thread_variable_set(:a, KEPT[2])",
+      "Thread.current[:object] = ARRAY[1]; Thread.current.thread_variable_set(:a, ARRAY[2])",
     "a weak map" =>
-      "$map = ObjectSpace::WeakMap.new; $map[KEPT] = KEPT[1]; $map[Object.new] = KEPT",
+      "$map = ObjectSpace::WeakMap.new; $map[ARRAY] = ARRAY[1]; $map[Object.new] = ARRAY",
     "an exception that was caught" =>
-      "$caught = begin; KEPT[99, 99]; rescue IndexError => error; error; end",
+      "$caught = begin; ARRAY[99, 99]; rescue IndexError => error; error; end",
     "arrays by the hundred" =>
       "$all = Array.new(300) { |at| Shmarray::Array.create(:int8, 9, name: \"n\#{at}\") }",
     "an array that was unlinked" =>
       "A = Shmarray::Array.create(:int8, 9, name: 'a'); Shmarray.unlink('a')",
     "garbage" => "300.times { Shmarray::Array.create(:int8, 1000)[1..] }; GC.disable",
     "an instance variable of a singleton" =>
-      "KEPT.singleton_class.instance_variable_set(:@kept, KEPT[1])",
-    "a memory view" => "require 'fiddle'; $view = Fiddle::MemoryView.new(KEPT)",
-    "a stressed collector" => "GC.stress = true; $view = KEPT[1]"
+      "ARRAY.singleton_class.instance_variable_set(:@object, ARRAY[1])",
+    "a memory view" => "require 'fiddle'; $view = Fiddle::MemoryView.new(ARRAY)",
+    "a stressed collector" => "GC.stress = true; $view = ARRAY[1]"
   }.freeze
 
   def test_arrays_held_at_the_exit_are_given_back_quietly
@@ -105,8 +106,8 @@ class ShutdownTest < SharedMemoryTest
   # The main thread ends after two threads have made three rounds each.
   THREADS = {
     "make and drop" => "Shmarray::Array.create(:int8, 1000)",
-    "attach and take views" => "Shmarray::Array.attach(KEPT.handle)[1..].transpose",
-    "read and write" => "KEPT.to_bytes; KEPT[0, 0] += 1",
+    "attach and take views" => "Shmarray::Array.attach(ARRAY.handle)[1..].transpose",
+    "read and write" => "ARRAY.to_bytes; ARRAY[0, 0] += 1",
     "list and sweep" => "Shmarray.segments; Shmarray.sweep",
     "collect" => "Shmarray::Array.create(:int8, 1000); GC.start"
   }.freeze
@@ -129,7 +130,7 @@ class ShutdownTest < SharedMemoryTest
   def test_an_uncaught_exception_is_all_that_is_said
     output, status = ruby(<<~RUBY)
       #{PRELUDE}def fail_with(array) = raise(IndexError, "seven")
-      fail_with(KEPT[1])
+      fail_with(ARRAY[1])
     RUBY
     assert_equal 1, status.exitstatus
     raised = /-e:\d+:in .*fail_with'.*: seven \(IndexError\)\n/
@@ -143,14 +144,14 @@ class NumoShutdownTest < NumoTest
   PRELUDE = <<~'RUBY'
     require "numo/shared"
     REPORT = IO.for_fd(1, autoclose: false)
-    KEPT = Numo::Shared.new(Numo::Int32, [4, 5]).seq
-    TURNED = Numo::Shared.attach(Numo::Shared.handle(KEPT.transpose))
+    ARRAY = Numo::Shared.new(Numo::Int32, [4, 5]).seq
+    TURNED = Numo::Shared.attach(Numo::Shared.handle(ARRAY.transpose))
 
     def use
-      KEPT.inplace + 1
-      made = Numo::Shared.share(KEPT[1, true])
+      ARRAY.inplace + 1
+      made = Numo::Shared.share(ARRAY[1, true])
       again = Numo::Shared.attach(Numo::Shared.handle(made), readonly: true)
-      raise "not the same" unless again == KEPT[1, true] && TURNED[0, 1] == KEPT[1, 0]
+      raise "not the same" unless again == ARRAY[1, true] && TURNED[0, 1] == ARRAY[1, 0]
 
       REPORT.syswrite(".")
     end
@@ -162,7 +163,7 @@ class NumoShutdownTest < NumoTest
     "a finalizer of an array" =>
       "ObjectSpace.define_finalizer(Numo::Shared.new(Numo::Int8, 9), proc { use })",
     "a finalizer of a view" =>
-      "$view = KEPT[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
+      "$view = ARRAY[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
     "a finalizer of what is attached" => "ObjectSpace.define_finalizer(TURNED, proc { use })"
   }.freeze
 
@@ -175,19 +176,19 @@ class NumoShutdownTest < NumoTest
   end
 
   HOLDERS = {
-    "views of views" => "$views = (0...4).map { |at| KEPT[at..-1, true].transpose.reverse }",
-    "views in place" => "$views = [KEPT.inplace, KEPT[1, true].inplace, TURNED.inplace]",
-    "a cycle" => "a = [KEPT[1, true]]; a << a; $cycle = a",
-    "an instance variable" => "KEPT.instance_variable_set(:@kept, KEPT[1, true])",
-    "an enumerator in the middle" => "$enumerator = KEPT.to_enum.tap(&:next)",
+    "views of views" => "$views = (0...4).map { |at| ARRAY[at..-1, true].transpose.reverse }",
+    "views in place" => "$views = [ARRAY.inplace, ARRAY[1, true].inplace, TURNED.inplace]",
+    "a cycle" => "a = [ARRAY[1, true]]; a << a; $cycle = a",
+    "an instance variable" => "ARRAY.instance_variable_set(:@object, ARRAY[1, true])",
+    "an enumerator in the middle" => "$enumerator = ARRAY.to_enum.tap(&:next)",
     "threads in a loop" => <<~RUBY,
       q = Queue.new
-      2.times { Thread.new { loop { TURNED.sum; KEPT[1, true].dup; q << 1 } } }
+      2.times { Thread.new { loop { TURNED.sum; ARRAY[1, true].dup; q << 1 } } }
       6.times { q.pop }
     RUBY
     "garbage" => "300.times { Numo::Shared.new(Numo::Int8, 1000)[1..-1] }",
     "a compacted heap" => <<~RUBY
-      $views = Array.new(50) { KEPT[1, true] }
+      $views = Array.new(50) { ARRAY[1, true] }
       GC.compact if GC.respond_to?(:compact)
     RUBY
   }.freeze

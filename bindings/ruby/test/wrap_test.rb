@@ -61,7 +61,8 @@ class WrapTest < SharedMemoryTest
 
     # Registers the functions of the protocol, which live as long as the class.
     def self.register
-      @getter, @available = getter, available
+      @getter = getter
+      @available = available
       @entry = Fiddle::Pointer[[@getter.to_i, 0, @available.to_i].pack("J3")]
       c("register", Fiddle::TYPE_VOIDP, Fiddle::TYPE_VOIDP).call(Fiddle.dlwrap(self), @entry)
     end
@@ -80,7 +81,8 @@ class WrapTest < SharedMemoryTest
 
     # Makes the view one of bytes, and then sets its format and its item size.
     def fill(view)
-      pointer, size = Fiddle::TYPE_VOIDP, Fiddle::TYPE_SSIZE_T
+      pointer = Fiddle::TYPE_VOIDP
+      size = Fiddle::TYPE_SSIZE_T
       Exporter.c("init_as_byte_array", pointer, pointer, pointer, size, Fiddle::TYPE_CHAR)
               .call(view, Fiddle.dlwrap(self), self.class::MEMORY, 8, 0)
       @text = Fiddle::Pointer["#{format}\0"]

@@ -154,13 +154,13 @@ module Shmarray
     #     [height, width] # => [480, 640]
     #   end
     def deconstruct_keys(keys)
-      asked = keys ? keys & FACTS.keys : FACTS.keys
-      asked.to_h { |key| [key, public_send(FACTS.fetch(key))] }
+      wanted = keys ? keys & PATTERN_KEYS.keys : PATTERN_KEYS.keys
+      wanted.to_h { |key| [key, public_send(PATTERN_KEYS.fetch(key))] }
     end
 
-    FACTS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size,
+    PATTERN_KEYS = { dtype: :dtype, shape: :shape, strides: :strides, ndim: :ndim, size: :size,
               name: :name, readonly: :readonly? }.freeze
-    private_constant :FACTS
+    private_constant :PATTERN_KEYS
 
     # Returns the elements as JSON arrays, nested as {#to_a} nests them. It needs +require "json"+,
     # which refuses NaN and infinities.

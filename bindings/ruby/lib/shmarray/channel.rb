@@ -25,7 +25,7 @@ module Shmarray
     # What is known of a message: +sequence+ (0 for the first of the channel), +time_ns+
     # (nanoseconds since 1970), +meta+ (the bytes that were sent beside it) and +missed+ (messages
     # that were dropped since the one before).
-    Facts = Struct.new(:sequence, :time_ns, :meta, :missed)
+    MessageInfo = Struct.new(:sequence, :time_ns, :meta, :missed)
 
     class << self
       # Makes a channel whose messages are arrays of this dtype and shape.
@@ -138,7 +138,7 @@ module Shmarray
     #     finds nothing makes it unreadable. The channel owns it, and a thread of the library sets
     #     it.
 
-    # @return [Facts, nil] what is known of the message that was received last
+    # @return [MessageInfo, nil] what is known of the message that was received last
     attr_reader :last
 
     # Takes a slot, and publishes it at the end of the block. If the block raises or is left, the
@@ -158,7 +158,7 @@ module Shmarray
       loan = wait(timeout, "no slot was free") { |step| lend_within(shape, step) }
       begin
         array = loan.array
-        yield given(array)
+        yield for_block(array)
         array.close
         loan.publish(meta)
       ensure
@@ -188,7 +188,7 @@ module Shmarray
     # @raise [EOFError] if no process sends any more and all was received
     # @raise [IOError] if the channel is closed
     def receive(timeout: nil, &block)
-      look_at(next_delivery(timeout), &block)
+      hand_over(next_delivery(timeout), &block)
     end
 
     # Receives until every sender has closed or died; {#sender_died?} tells which. Without a block
@@ -200,7 +200,7 @@ module Shmarray
       return to_enum unless block
 
       while (delivery = next_delivery_or_end)
-        look_at(delivery, &block)
+        hand_over(delivery, &block)
       end
       self
     end
@@ -273,10 +273,10 @@ module Shmarray
       nil
     end
 
-    def look_at(delivery)
-      @last = Facts.new(*delivery.facts)
+    def hand_over(delivery)
+      @last = MessageInfo.new(*delivery.info)
       array = delivery.array
-      yield given(array)
+      yield for_block(array)
     ensure
       array&.close
       delivery.release
@@ -290,8 +290,8 @@ module Shmarray
       attempt.call(0) || Steps.until(timeout, what, &attempt)
     end
 
-    # The array that a block gets.
-    def given(array)
+    # Returns the array as blocks get it.
+    def for_block(array)
       array
     end
   end

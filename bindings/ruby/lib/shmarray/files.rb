@@ -24,7 +24,7 @@ module Shmarray
       end
 
       def load_batch(sources, bytes, threads, numo, &block)
-        check_given(sources, bytes)
+        check_source(sources, bytes)
         all = (bytes || sources).to_a
         all = all.map { |path| path_of(path) } unless bytes
         load_all(all, !bytes.nil?, threads, numo, &block)
@@ -77,13 +77,13 @@ module Shmarray
 
       # Returns a path and nil, or nil and an IO; nil twice if bytes are given instead.
       def path_or_io(source, bytes, method)
-        check_given(source, bytes)
+        check_source(source, bytes)
         return if bytes
 
         io?(source, method) ? [nil, source] : path_of(source)
       end
 
-      def check_given(source, bytes)
+      def check_source(source, bytes)
         return if source.nil? ^ bytes.nil?
 
         raise ArgumentError, "give one of a file, as a path or an IO, and bytes:"

@@ -37,11 +37,11 @@ pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Ve
         let number = Integer::from_value(*count).and_then(|count| count.to_i64().ok());
         count.is_nil() || count.is_kind_of(ruby.class_true_class()) || number == Some(-1)
     };
-    let known = counts.iter().filter(|count| !is_open(count)).map(|count| size(ruby, *count));
-    let known = known.collect::<Result<Vec<_>, _>>()?.into_iter().try_fold(1, u64::checked_mul);
-    let open = match (counts.iter().filter(|count| is_open(count)).count(), known) {
-        (0, Some(known)) if known == len => Some(1),
-        (1, Some(known)) if known > 0 && len.is_multiple_of(known) => Some(len / known),
+    let sizes = counts.iter().filter(|count| !is_open(count)).map(|count| size(ruby, *count));
+    let product = sizes.collect::<Result<Vec<_>, _>>()?.into_iter().try_fold(1, u64::checked_mul);
+    let open = match (counts.iter().filter(|count| is_open(count)).count(), product) {
+        (0, Some(product)) if product == len => Some(1),
+        (1, Some(product)) if product > 0 && len.is_multiple_of(product) => Some(len / product),
         _ => None,
     };
     let wanted = || counts.iter().map(|count| count.inspect()).collect::<Vec<_>>().join(", ");
@@ -131,8 +131,8 @@ fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> 
 /// Converts a dtype: its name (`:int32`) or its type string (`"<i4"`).
 pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     let Some(text) = text(value)? else {
-        return Err(no_dtype(ruby, value, |given| {
-            format!("dtype {given} is not a name such as :int32 or \"<i4\"")
+        return Err(no_dtype(ruby, value, |inspected| {
+            format!("dtype {inspected} is not a name such as :int32 or \"<i4\"")
         }));
     };
     if let Some(row) = DType::ALL.iter().find(|dtype| dtype.name() == text) {
@@ -140,17 +140,24 @@ pub(crate) fn dtype(ruby: &Ruby, value: Value) -> Result<DType, Error> {
     }
     let is_type_string = text.trim_start().starts_with(['<', '>', '|', '{']);
     DType::parse(&text).map_err(|error| {
-        no_dtype(ruby, value, |given| if is_type_string { error.to_string() } else { format!(
-                "dtype {given} is neither a name such as :int32 nor a type string such as \"<i4\""
-            ) })
+        no_dtype(ruby, value, |inspected| {
+            if is_type_string {
+                error.to_string()
+            } else {
+                format!(
+                    "dtype {inspected} is neither a name such as :int32 nor a type string such as \
+                     \"<i4\""
+                )
+            }
+        })
     })
 }
 
 /// Returns the error for a dtype that does not exist. Only errors call `inspect`: it runs Ruby
 /// code, in which the thread may be killed while this function appears to go on.
 fn no_dtype(ruby: &Ruby, value: Value, text: impl FnOnce(&str) -> String) -> Error {
-    let given = value.inspect();
-    type_error(ruby, text(&given) + &suggestion(&given))
+    let inspected = value.inspect();
+    type_error(ruby, text(&inspected) + &suggestion(&inspected))
 }
 
 /// Returns the text of a Symbol or a String. It does not call Ruby: if the thread were killed

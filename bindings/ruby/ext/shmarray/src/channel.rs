@@ -90,7 +90,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let delivery = channel.define_class("Delivery", ruby.class_object())?;
     delivery.undef_default_alloc_func();
     delivery.define_method("array", method!(DeliveryObject::array, 0))?;
-    delivery.define_method("facts", method!(DeliveryObject::facts, 0))?;
+    delivery.define_method("info", method!(DeliveryObject::info, 0))?;
     delivery.define_method("release", method!(DeliveryObject::release, 0))?;
     look_up_class::<ChannelObject>(ruby)?;
     look_up_class::<LoanObject>(ruby)?;
@@ -120,8 +120,8 @@ fn made(
 }
 
 fn options_of(ruby: &Ruby, options: RArray) -> Result<ChannelOptions, Error> {
-    type Given = (u32, Symbol, Symbol, bool, bool, bool, u32, u32);
-    let (slots, mode, when_full, exist_ok, varying, persist, file_mode, ends): Given = (
+    type Entries = (u32, Symbol, Symbol, bool, bool, bool, u32, u32);
+    let (slots, mode, when_full, exist_ok, varying, persist, file_mode, ends): Entries = (
         options.entry(0)?,
         options.entry(1)?,
         options.entry(2)?,
@@ -362,15 +362,15 @@ impl DeliveryObject {
 
     /// Returns the sequence number, the time in nanoseconds since 1970, the metadata, and the
     /// number of messages that were missed.
-    fn facts(ruby: &Ruby, this: &Self) -> Result<RArray, Error> {
+    fn info(ruby: &Ruby, this: &Self) -> Result<RArray, Error> {
         let delivery = this.0.borrow();
         let delivery = delivery.as_ref().ok_or_else(|| closed(ruby, "delivery"))?;
-        let facts = ruby.ary_new();
-        facts.push(delivery.sequence())?;
-        facts.push(delivery.time_ns())?;
-        facts.push(ruby.str_from_slice(delivery.meta()))?;
-        facts.push(delivery.missed())?;
-        Ok(facts)
+        let info = ruby.ary_new();
+        info.push(delivery.sequence())?;
+        info.push(delivery.time_ns())?;
+        info.push(ruby.str_from_slice(delivery.meta()))?;
+        info.push(delivery.missed())?;
+        Ok(info)
     }
 
     fn release(&self) {

@@ -72,7 +72,7 @@ fn adjust(difference: isize) {
 
 /// Makes Ruby check its count.
 fn collect_if_due() {
-    let looked = protect(|| {
+    let allocated = protect(|| {
         // SAFETY: the callers hold Ruby's lock, and `protect` catches the exception that a failed
         // allocation raises.
         let memory = unsafe { ruby_xmalloc(1) };
@@ -81,7 +81,7 @@ fn collect_if_due() {
         Qnil.into()
     });
     // Without even one byte of memory the next allocation raises.
-    drop(looked);
+    drop(allocated);
 }
 
 /// Set when the process ends: nothing is done any more.

@@ -33,7 +33,7 @@ pub(crate) fn register(ruby: &Ruby) {
 }
 
 /// The memory behind a view's pointers, until the view is released.
-struct Facts {
+struct ExportedLayout {
     /// Holds the memory, even if the array's object is closed.
     _array: Arc<Array>,
     format: CString,
@@ -41,7 +41,7 @@ struct Facts {
     strides: Vec<ssize_t>,
 }
 
-impl Facts {
+impl ExportedLayout {
     fn of(array: &Arc<Array>) -> Option<Box<Self>> {
         let signed = |number: &u64| ssize_t::try_from(*number).ok();
         let shape = array.shape().iter().map(signed).collect::<Option<_>>()?;
@@ -78,8 +78,8 @@ unsafe extern "C" fn is_available(object: VALUE) -> bool {
 
 unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_int) -> bool {
     let exported = array_of(object).filter(|array| satisfies(array, flags as u32));
-    let Some((array, facts)) =
-        exported.and_then(|array| Facts::of(&array).map(|facts| (array, facts)))
+    let Some((array, layout)) =
+        exported.and_then(|array| ExportedLayout::of(&array).map(|layout| (array, layout)))
     else {
         return false;
     };
@@ -89,21 +89,22 @@ unsafe extern "C" fn get(object: VALUE, view: *mut rb_memory_view_t, flags: c_in
     view.data = array.as_ptr().cast();
     view.byte_size = bytes_of(&array) as ssize_t;
     view.readonly = array.is_readonly();
-    view.format = facts.format.as_ptr();
+    view.format = layout.format.as_ptr();
     view.item_size = array.dtype().itemsize() as ssize_t;
-    view.ndim = facts.shape.len() as ssize_t;
-    view.shape = facts.shape.as_ptr();
-    view.strides = facts.strides.as_ptr();
+    view.ndim = layout.shape.len() as ssize_t;
+    view.shape = layout.shape.as_ptr();
+    view.strides = layout.strides.as_ptr();
     view.sub_offsets = std::ptr::null();
-    view.private_data = Box::into_raw(facts).cast();
+    view.private_data = Box::into_raw(layout).cast();
     true
 }
 
 unsafe extern "C" fn release(_object: VALUE, view: *mut rb_memory_view_t) -> bool {
     // SAFETY: Ruby passes a view that `get` filled, and releases each view once.
-    let facts = unsafe { (*view).private_data }.cast::<Facts>();
-    // SAFETY: `get` stored a `Facts` from `Box::into_raw` there, and `release` takes it back once.
-    drop(unsafe { Box::from_raw(facts) });
+    let layout = unsafe { (*view).private_data }.cast::<ExportedLayout>();
+    // SAFETY: `get` stored an `ExportedLayout` from `Box::into_raw` there, and `release` takes it
+    // back once.
+    drop(unsafe { Box::from_raw(layout) });
     true
 }
 

@@ -240,7 +240,7 @@ fn set_shape(front: &mut NArray, shape: &[usize]) -> Result<(), Error> {
 }
 
 /// The layout and the memory of a Numo array.
-pub(crate) struct Found {
+pub(crate) struct NumoElements {
     /// The element whose indices are all zero; null before Numo has allocated any.
     pub(crate) start: *mut u8,
     /// The array that has the elements: itself, or the one that it is a view of.
@@ -257,7 +257,7 @@ pub(crate) struct Found {
 }
 
 /// Reads a Numo array. Returns `None` for any other object.
-pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
+pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoElements> {
     let narray = numo.narray(value)?;
     // SAFETY: `narray` returned the struct of a Numo array, which begins with an `NArray` (I1).
     let front = unsafe { narray.read() };
@@ -271,7 +271,7 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
             let view = unsafe { narray.cast::<NArrayView>().read() };
             let start = elements_of(view.data).wrapping_add(view.offset);
             let strides = strides_of(&view);
-            Some(Found {
+            Some(NumoElements {
                 start,
                 holder: view.data,
                 shape,
@@ -287,7 +287,7 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<Found> {
             let holder = value.as_raw();
             let start = elements_of(holder);
             let shared = is_ours(holder);
-            Some(Found { start, holder, shape, strides, shared, swapped, reversed })
+            Some(NumoElements { start, holder, shape, strides, shared, swapped, reversed })
         }
     }
 }
@@ -300,8 +300,8 @@ pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
 /// Returns whether the array that has the elements is of one of our data types.
 fn is_ours(object: VALUE) -> bool {
     let ours = Some(free as unsafe extern "C" fn(*mut c_void));
-    let same = |found: &rb_data_type_t| match (found.function.dfree, ours) {
-        (Some(found), Some(ours)) => ptr::fn_addr_eq(found, ours),
+    let same = |data_type: &rb_data_type_t| match (data_type.function.dfree, ours) {
+        (Some(theirs), Some(ours)) => ptr::fn_addr_eq(theirs, ours),
         _ => false,
     };
     type_of(object).is_some_and(same)

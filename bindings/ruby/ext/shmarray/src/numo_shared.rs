@@ -15,7 +15,7 @@ use crate::array::{ArrayObject, array_of, bytes_of};
 use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
-use crate::numo_array::{Found, define_types, is_shared, make, read};
+use crate::numo_array::{NumoElements, define_types, is_shared, make, read};
 use crate::sources::Source;
 use crate::{arguments, segments};
 
@@ -157,7 +157,7 @@ pub(crate) enum NumoSource {
 pub(crate) struct Private {
     value: Value,
     dtype: DType,
-    found: Found,
+    found: NumoElements,
     layout: Layout,
 }
 
@@ -253,7 +253,7 @@ fn copy_to(ruby: &Ruby, buffer: &ArrayObject, offset: u64, value: Value) -> Resu
     Ok(ArrayObject::holding(ruby, array))
 }
 
-fn copy(ruby: &Ruby, dtype: DType, found: &Found, strides: &[i64]) -> Result<Value, Error> {
+fn copy(ruby: &Ruby, dtype: DType, found: &NumoElements, strides: &[i64]) -> Result<Value, Error> {
     let layout = layout_of(ruby, found, strides)?;
     let shared = with_room(ruby, || copied(&dtype, found, &layout))?;
     make(ruby, numo(ruby)?, shared)
@@ -284,7 +284,7 @@ fn is_unfilled(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     Ok(found.start.is_null() && !found.shape.contains(&0))
 }
 
-fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Error> {
+fn layout_of(ruby: &Ruby, found: &NumoElements, strides: &[i64]) -> Result<Layout, Error> {
     let layout = Layout { shape: found.shape.clone(), strides: strides.to_vec(), offset: 0 };
     if found.start.is_null() && !layout.is_empty() {
         Err(argument_error(ruby, "the array has no elements yet: fill it first"))
@@ -293,7 +293,7 @@ fn layout_of(ruby: &Ruby, found: &Found, strides: &[i64]) -> Result<Layout, Erro
     }
 }
 
-fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Array> {
+fn copied(dtype: &DType, found: &NumoElements, layout: &Layout) -> shmarray::Result<Array> {
     let start = Start(found.start);
     let options = Options::default();
     // SAFETY: `find` read address and layout from Numo's own struct. The array lives on the
@@ -304,7 +304,7 @@ fn copied(dtype: &DType, found: &Found, layout: &Layout) -> shmarray::Result<Arr
 }
 
 /// Reads a Numo array's elements. If they are many, other Ruby threads run meanwhile.
-fn reading<T: Send>(found: &Found, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
+fn reading<T: Send>(found: &NumoElements, dtype: &DType, work: impl FnOnce() -> T + Send) -> T {
     let bytes = size_bytes(&found.shape, dtype.itemsize()).unwrap_or(u64::MAX);
     match Source::of(found.holder) {
         Some(_source) => copying(bytes as usize, work),
@@ -326,7 +326,7 @@ impl Start {
 }
 
 /// Returns the dtype and the elements of a Numo array that can be shared.
-fn find(ruby: &Ruby, value: Value) -> Result<(DType, Found), Error> {
+fn find(ruby: &Ruby, value: Value) -> Result<(DType, NumoElements), Error> {
     let numo = numo(ruby)?;
     if numo.narray(value).is_none() {
         return Err(type_error(ruby, format!("{} is not a Numo::NArray", value.class())));

@@ -24,10 +24,10 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
 /// Gives back what dead processes held and the unused memory of pools. Returns how much it was.
 pub(crate) fn sweep(ruby: &Ruby) -> Result<RHash, Error> {
     let swept = shmarray::sweep().or_raise(ruby)?;
-    let facts = ruby.hash_new();
-    facts.aset(ruby.to_symbol("segments"), swept.segments)?;
-    facts.aset(ruby.to_symbol("bytes"), swept.bytes)?;
-    Ok(facts)
+    let hash = ruby.hash_new();
+    hash.aset(ruby.to_symbol("segments"), swept.segments)?;
+    hash.aset(ruby.to_symbol("bytes"), swept.bytes)?;
+    Ok(hash)
 }
 
 /// Gives back what dead processes held, if any has died. It raises nothing: the next use of shared
@@ -46,19 +46,19 @@ pub(crate) fn segments(ruby: &Ruby) -> Result<RArray, Error> {
 }
 
 fn facts_of(ruby: &Ruby, info: SegmentInfo) -> Result<RHash, Error> {
-    let facts = ruby.hash_new();
-    facts.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
-    facts.aset(ruby.to_symbol("name"), info.name)?;
-    facts.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
-    facts.aset(ruby.to_symbol("persists"), info.persists)?;
-    facts.aset(ruby.to_symbol("segment_bytes"), info.segment_bytes)?;
-    facts.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
-    facts.aset(ruby.to_symbol("shape"), info.shape)?;
-    facts.aset(ruby.to_symbol("holders"), info.holders)?;
-    facts.aset(ruby.to_symbol("tickets"), info.tickets)?;
-    facts.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
-    facts.aset(ruby.to_symbol("created_ns"), info.created_ns)?;
-    Ok(facts)
+    let hash = ruby.hash_new();
+    hash.aset(ruby.to_symbol("segment"), info.segment.to_string())?;
+    hash.aset(ruby.to_symbol("name"), info.name)?;
+    hash.aset(ruby.to_symbol("kind"), ruby.to_symbol(info.kind.as_str()))?;
+    hash.aset(ruby.to_symbol("persists"), info.persists)?;
+    hash.aset(ruby.to_symbol("segment_bytes"), info.segment_bytes)?;
+    hash.aset(ruby.to_symbol("dtype"), info.dtype.text())?;
+    hash.aset(ruby.to_symbol("shape"), info.shape)?;
+    hash.aset(ruby.to_symbol("holders"), info.holders)?;
+    hash.aset(ruby.to_symbol("tickets"), info.tickets)?;
+    hash.aset(ruby.to_symbol("creator_pid"), info.creator_pid)?;
+    hash.aset(ruby.to_symbol("created_ns"), info.created_ns)?;
+    Ok(hash)
 }
 
 /// Removes a name.

@@ -35,19 +35,19 @@ const WORDS: &[(&str, &str)] = &[
 
 /// Returns `"; did you mean :int32?"`, or nothing, for the `inspect` of a Symbol, a String or a
 /// class.
-pub(crate) fn suggestion(given: &str) -> String {
+pub(crate) fn suggestion(inspected: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || c == '?';
-    let word = given.strip_prefix("Numo::").unwrap_or(given).to_ascii_lowercase();
+    let word = inspected.strip_prefix("Numo::").unwrap_or(inspected).to_ascii_lowercase();
     let word = word.chars().filter(|&c| plain(c)).collect::<String>();
     meant(&word).map_or(String::new(), |name| format!("; did you mean :{name}?"))
 }
 
 fn meant(word: &str) -> Option<&'static str> {
-    let known = WORDS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
+    let translated = WORDS.iter().find(|(theirs, _)| *theirs == word).map(|(_, ours)| *ours);
     let row = |dtype: &&DType| {
         dtype.name() == word || dtype.text().trim_start_matches(['<', '|']) == word
     };
-    known.or_else(|| DType::ALL.iter().find(row).map(DType::name)).or_else(|| nearest(word))
+    translated.or_else(|| DType::ALL.iter().find(row).map(DType::name)).or_else(|| nearest(word))
 }
 
 /// Returns the name with the smallest edit distance: at most two, less for a short word.

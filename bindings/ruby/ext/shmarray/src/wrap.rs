@@ -43,7 +43,7 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
         // copied.
         return unsafe { array_of(ruby, start, &DType::parse("|u1").or_raise(ruby)?, &layout) };
     }
-    let view = View::of(ruby, object)?;
+    let view = ImportedView::of(ruby, object)?;
     let dtype = view
         .dtype()
         .ok_or_else(|| view.refused(ruby, "its elements are no numbers of one kind"))?;
@@ -77,9 +77,9 @@ unsafe fn array_of(
 }
 
 /// An exported MemoryView, which is released when this is dropped.
-struct View(rb_memory_view_t);
+struct ImportedView(rb_memory_view_t);
 
-impl View {
+impl ImportedView {
     fn of(ruby: &Ruby, object: Value) -> Result<Self, Error> {
         let none = || type_error(ruby, format!("{} exports no MemoryView", object.class()));
         // SAFETY: Ruby's function takes any object and only asks whether its class exports views.
@@ -163,7 +163,7 @@ impl View {
     }
 }
 
-impl Drop for View {
+impl Drop for ImportedView {
     fn drop(&mut self) {
         // SAFETY: `rb_memory_view_get` filled this view, and `drop` releases it once.
         unsafe { rb_memory_view_release(&raw mut self.0) };

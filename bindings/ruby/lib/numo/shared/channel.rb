@@ -23,7 +23,7 @@ module Numo
 
       private
 
-      def given(array)
+      def for_block(array)
         Shared.attach(array)
       end
     end

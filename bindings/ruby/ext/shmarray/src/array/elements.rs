@@ -221,12 +221,12 @@ fn object<'a>(this: Value) -> Option<&'a ArrayObject> {
 /// Runs `array[…]`. If Integers select an element that exists, it is read at once;
 /// [`ArrayObject::get`] does the rest.
 unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Value {
-    let given = match count {
+    let arguments = match count {
         0 => &[],
         // SAFETY: Ruby passes `count` arguments; a `Value` has the representation of a `VALUE`.
         _ => unsafe { slice::from_raw_parts(index.cast::<VALUE>(), count as usize) },
     };
-    let Some(number) = object(this).and_then(|object| read_number(object, given)) else {
+    let Some(number) = object(this).and_then(|object| read_number(object, arguments)) else {
         // SAFETY: the arguments are passed on as Ruby gave them to this function of the same type.
         return unsafe { method!(ArrayObject::get, -1)(count, index, this) };
     };
@@ -238,7 +238,7 @@ unsafe extern "C" fn read(count: c_int, index: *const Value, this: Value) -> Val
 
 #[inline(always)]
 fn read_number(object: &ArrayObject, index: &[VALUE]) -> Option<Number> {
-    object.0.look(|open| {
+    object.0.with(|open| {
         let elements = Elements::of(&open?.array);
         // SAFETY: `address` returns only addresses of elements of this array, whose code this is.
         unsafe { Number::read(elements.code, elements.address(index)?) }
@@ -254,7 +254,7 @@ pub(crate) fn write_number(this: Value, index: &[Value], value: Value) -> bool {
     // SAFETY: `this` is the receiver of a method, so it is a valid Ruby object.
     let is_frozen = unsafe { rb_obj_frozen_p(this.as_raw()) } != Qfalse as VALUE;
     let Some(object) = object(this).filter(|_| !is_frozen) else { return false };
-    let written = object.0.look(|open| {
+    let written = object.0.with(|open| {
         let array = &open?.array;
         let elements = Elements::of(array);
         let number =
@@ -274,7 +274,7 @@ fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
     if !ruby.block_given() {
         return enumerator(this, c"each");
     }
-    let kept = ArrayObject::kept(ruby, &array);
+    let holder = ArrayObject::frozen(ruby, &array);
     let elements = Elements::of(lent(array));
     let run = protect(|| {
         elements.walk(&mut |address| {
@@ -285,14 +285,14 @@ fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
         });
         Qnil.into()
     });
-    black_box(kept);
+    black_box(holder);
     run.map(|_| this.as_value())
 }
 
 /// Returns a reference to an array that a Ruby object on the caller's stack holds.
 fn lent<'a>(array: std::sync::Arc<Array>) -> &'a Array {
-    // SAFETY: the callers made an object with `ArrayObject::kept`, which stays on their stack until
-    // they return.
+    // SAFETY: the callers made an object with `ArrayObject::frozen`, which stays on their stack
+    // until they return.
     unsafe { &*std::sync::Arc::as_ptr(&array) }
 }
 
@@ -303,7 +303,7 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
         return enumerator(this, c"map!");
     }
     check_writable(ruby, this, &array)?;
-    let kept = ArrayObject::kept(ruby, &array);
+    let holder = ArrayObject::frozen(ruby, &array);
     let array = lent(array);
     let elements = Elements::of(array);
     let mut failed = None;
@@ -319,7 +319,7 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
         });
         Qnil.into()
     });
-    black_box(kept);
+    black_box(holder);
     run.and_then(|_| failed.map_or(Ok(this.as_value()), Err))
 }
 
@@ -395,7 +395,7 @@ fn enumerator(this: Self_, name: &CStr) -> Result<Value, Error> {
 unsafe extern "C" fn enumerator_size(this: VALUE, _arguments: VALUE, _enumerator: VALUE) -> VALUE {
     // SAFETY: Ruby passes the receiver of the Enumerator, which is a valid Ruby object.
     let object = object(unsafe { element::to_value(this) });
-    match object.and_then(|object| object.0.look(|open| Some(open?.array.layout().len()))) {
+    match object.and_then(|object| object.0.with(|open| Some(open?.array.layout().len()))) {
         // SAFETY: Ruby called this function, so this thread holds the lock that making an Integer
         // needs.
         Some(count) => unsafe { rb_ull2inum(count) },

@@ -1,6 +1,6 @@
 //! The class `Shmarray::Array`: an array without Numo.
 
-mod slot;
+mod closable;
 mod object;
 mod elements;
 mod compare;
@@ -20,9 +20,9 @@ use crate::collector::Counted;
 use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
+use closable::Open;
 pub(crate) use elements::{Elements, check_writable, write_number};
 pub(crate) use object::{ArrayObject, Self_, array_of, bytes_of};
-use slot::Open;
 
 /// Defines the class.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
@@ -172,7 +172,7 @@ impl ArrayObject {
     }
 
     fn is_closed(&self) -> bool {
-        self.0.look(|open| open.is_none())
+        self.0.with(|open| open.is_none())
     }
 }
 

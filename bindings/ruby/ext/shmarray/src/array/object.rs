@@ -7,7 +7,7 @@ use magnus::value::ReprValue;
 use magnus::{DataTypeFunctions, Error, Ruby, TryConvert, TypedData, Value};
 use shmarray::{Array, size_bytes};
 
-use super::slot::{Open, Slot};
+use super::closable::{Closable, Open};
 use crate::collector::Counted;
 use crate::error::closed;
 
@@ -15,11 +15,11 @@ use crate::error::closed;
 #[allow(unsafe_code)] // what the derive writes: this type under that class
 #[derive(Default, TypedData)]
 #[magnus(class = "Shmarray::Array", free_immediately, size, frozen_shareable)]
-pub(crate) struct ArrayObject(pub(super) Slot);
+pub(crate) struct ArrayObject(pub(super) Closable);
 
 impl DataTypeFunctions for ArrayObject {
     fn size(&self) -> usize {
-        let counted = self.0.look(|open| open?.counted.as_ref().map(Counted::bytes));
+        let counted = self.0.with(|open| open?.counted.as_ref().map(Counted::bytes));
         size_of::<Self>() + counted.unwrap_or(0)
     }
 }
@@ -38,7 +38,7 @@ impl ArrayObject {
     }
 
     pub(super) fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>) -> Self {
-        Self(Slot::new(Open { array: array.into(), counted }))
+        Self(Closable::new(Open { array: array.into(), counted }))
     }
 
     /// Makes the object of a new hold, and tells the collector of it.
@@ -61,10 +61,10 @@ impl ArrayObject {
     ///
     /// Ruby jumps out of a block, and drops a fiber in the middle of one, without running Rust's
     /// destructors: a hold in a Rust value would never be released.
-    pub(crate) fn kept(ruby: &Ruby, array: &Arc<Array>) -> Value {
-        let kept = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
-        kept.freeze();
-        kept
+    pub(crate) fn frozen(ruby: &Ruby, array: &Arc<Array>) -> Value {
+        let frozen = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
+        frozen.freeze();
+        frozen
     }
 }
 

@@ -16,7 +16,7 @@ use magnus::{
 use shmarray::npy::{Member, Npz};
 use shmarray::{Array, Options};
 
-use super::given::given;
+use super::input::input_of;
 use super::maker::{Maker, of_file, stopped};
 use crate::arguments;
 use crate::error::{OrRaise, closed, try_with_room, type_error};
@@ -80,10 +80,10 @@ fn open(
 ) -> Result<Value, Error> {
     let maker = Maker::new(ruby, is_numo)?;
     let max_bytes = arguments::max_bytes(ruby, max_bytes)?;
-    let (given, owner) = given(ruby, path, bytes)?;
+    let (input, owner) = input_of(ruby, path, bytes)?;
     // SAFETY: `owner` is on the stack until the object marks it.
-    let open = || unsafe { given.source() }.and_then(Npz::open);
-    let npz = copying(given.bytes(), open).or_raise(ruby)?;
+    let open = || unsafe { input.source() }.and_then(Npz::open);
+    let npz = copying(input.bytes(), open).or_raise(ruby)?;
     let npz = max_bytes.into_iter().fold(npz, Npz::with_max_bytes);
     let npz = Arc::new(npz);
     let is_file = bytes.is_nil();

@@ -11,7 +11,7 @@ use magnus::{
 use shmarray::npy::{Batch, Header, Npy};
 use shmarray::{Options, Order};
 
-use super::given::given;
+use super::input::input_of;
 use super::maker::{Maker, of_file, stopped};
 use crate::arguments;
 use crate::array::{ArrayObject, Self_, bytes_of, close};
@@ -34,12 +34,12 @@ pub(super) fn define(ruby: &Ruby, files: RModule) -> Result<(), Error> {
 /// Loads the array of a file.
 fn load(ruby: &Ruby, path: Value, bytes: Value, is_numo: bool) -> Result<Value, Error> {
     let maker = Maker::new(ruby, is_numo)?;
-    let (given, owner) = given(ruby, path, bytes)?;
+    let (input, owner) = input_of(ruby, path, bytes)?;
     // SAFETY: `owner` is on the stack until the array is loaded.
-    let open = || unsafe { given.source() }.and_then(Npy::open);
-    let npy = copying(given.bytes(), open).or_raise(ruby)?;
+    let open = || unsafe { input.source() }.and_then(Npy::open);
+    let npy = copying(input.bytes(), open).or_raise(ruby)?;
     maker.check(ruby, npy.dtype().map_err(of_file).or_raise(ruby)?, READER)?;
-    let array = with_room(ruby, || copying(given.bytes(), || npy.load(&Options::new())))?;
+    let array = with_room(ruby, || copying(input.bytes(), || npy.load(&Options::new())))?;
     black_box(owner); // keeps the object on the stack until here
     maker.make(ruby, array)
 }
@@ -58,10 +58,10 @@ fn load_all(
     let nil = ruby.qnil().as_value();
     let mut files = Vec::with_capacity(all.len());
     for one in all {
-        let (given, owner) =
-            if are_bytes { given(ruby, nil, one)? } else { given(ruby, one, nil)? };
+        let (input, owner) =
+            if are_bytes { input_of(ruby, nil, one)? } else { input_of(ruby, one, nil)? };
         owners.push(owner)?;
-        files.push(given);
+        files.push(input);
     }
     let has_block = ruby.block_given();
     // SAFETY: `owners` has every object that keeps bytes, and is on the stack until the batch is
@@ -73,7 +73,7 @@ fn load_all(
     let total = files.len();
     let array = try_with_room(ruby, || {
         stoppable(usize::MAX, |caller| {
-            let progress = |done| tell(caller, has_block, done, total);
+            let progress = |done| report(caller, has_block, done, total);
             batch.load(&Options::new(), threads, &progress).map_err(of_file)
         })
     })?;
@@ -82,13 +82,13 @@ fn load_all(
 }
 
 /// Calls the block of the method, and asks whether to go on.
-fn tell(caller: &Caller, has_block: bool, done: usize, total: usize) -> shmarray::Result<()> {
+fn report(caller: &Caller, has_block: bool, done: usize, total: usize) -> shmarray::Result<()> {
     let yielded = || match Ruby::get() {
         Ok(ruby) => ruby.yield_values::<_, Value>((done, total)).map(|_| ()),
         Err(_) => Ok(()), // no Ruby thread, and `call` runs this in one
     };
-    let is_told = !has_block || caller.call(yielded).is_some();
-    if is_told && caller.goes_on() { Ok(()) } else { Err(stopped()) }
+    let is_reported = !has_block || caller.call(yielded).is_some();
+    if is_reported && caller.goes_on() { Ok(()) } else { Err(stopped()) }
 }
 
 /// Returns the size of the header that begins with these 12 bytes.

@@ -2,7 +2,7 @@
 //!
 //! `lib/shmarray/files.rb` defines what users call. It reads and writes IOs by these methods.
 //!
-//! * `given`: the file that a method is given, by its path or as its bytes.
+//! * `input`: the file that a method is given, by its path or as its bytes.
 //! * `maker`: the objects of arrays that were loaded.
 //! * `load`: one NPY file, or many in one array.
 //! * `archive`: the members of an NPZ file.
@@ -10,7 +10,7 @@
 
 use magnus::{Error, Module, RModule, Ruby};
 
-mod given;
+mod input;
 mod maker;
 mod load;
 mod archive;

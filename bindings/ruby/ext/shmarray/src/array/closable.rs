@@ -6,7 +6,7 @@
 //! * S1 An object that is not frozen belongs to one Ractor, and only the thread that holds that
 //!   Ractor's lock calls a method of it. A frozen object may be in several Ractors at once, and
 //!   never changes.
-//! * S2 No reference into a slot outlives a function of this file, and no closure that is passed
+//! * S2 No reference into the cell outlives a function of this file, and no closure that is passed
 //!   here calls Ruby, so no other thread runs meanwhile. Longer work has an `Arc` of its own.
 #![allow(unsafe_code)] // a cell that Ruby's locks guard
 
@@ -26,20 +26,20 @@ pub(crate) struct Open {
 
 /// An array, or `None` after it was closed.
 #[derive(Default)]
-pub(crate) struct Slot(UnsafeCell<Option<Open>>);
+pub(crate) struct Closable(UnsafeCell<Option<Open>>);
 
 // SAFETY: the cell changes only while one thread can reach it (S1), and no reference into it
 // outlives a call (S2).
-unsafe impl Sync for Slot {}
+unsafe impl Sync for Closable {}
 
-impl Slot {
+impl Closable {
     pub(crate) fn new(open: Open) -> Self {
         Self(UnsafeCell::new(Some(open)))
     }
 
     /// Returns the result of a closure that calls no Ruby function.
     #[inline]
-    pub(crate) fn look<T>(&self, make: impl FnOnce(Option<&Open>) -> T) -> T {
+    pub(crate) fn with<T>(&self, make: impl FnOnce(Option<&Open>) -> T) -> T {
         // SAFETY: no other thread changes the cell (S1), and the reference ends with `make`, which
         // calls no Ruby (S2).
         make(unsafe { &*self.0.get() }.as_ref())
@@ -48,7 +48,7 @@ impl Slot {
     /// Returns the array, which stays mapped until this `Arc` is dropped, even if the object is
     /// closed meanwhile.
     pub(crate) fn array(&self) -> Option<Arc<Array>> {
-        self.look(|open| open.map(|open| Arc::clone(&open.array)))
+        self.with(|open| open.map(|open| Arc::clone(&open.array)))
     }
 
     /// Replaces the array, and returns the previous one. The object must not be frozen.

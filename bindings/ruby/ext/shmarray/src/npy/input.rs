@@ -12,7 +12,7 @@ use crate::array::{ArrayObject, array_of, bytes_of};
 use crate::error::{argument_error, type_error};
 
 /// A file: its path, or the memory that has its bytes.
-pub(super) enum Given {
+pub(super) enum Input {
     Path(PathBuf),
     Memory { start: usize, bytes: usize },
 }
@@ -22,17 +22,17 @@ pub(super) enum Given {
 ///
 /// Another thread may change the String while it is read. So it is read through a frozen String,
 /// which shares its memory: a change gives the other one memory of its own.
-pub(super) fn given(ruby: &Ruby, path: Value, bytes: Value) -> Result<(Given, Value), Error> {
+pub(super) fn input_of(ruby: &Ruby, path: Value, bytes: Value) -> Result<(Input, Value), Error> {
     if bytes.is_nil() {
-        return Ok((Given::Path(PathBuf::try_convert(path)?), path));
+        return Ok((Input::Path(PathBuf::try_convert(path)?), path));
     }
     if let Some(text) = RString::from_value(bytes) {
         let frozen = RString::new_frozen(text);
         // SAFETY: only the address and the length of the slice are used, and no Ruby code runs
         // before it ends.
         let slice = unsafe { frozen.as_slice() };
-        let given = Given::Memory { start: slice.as_ptr() as usize, bytes: slice.len() };
-        return Ok((given, frozen.as_value()));
+        let input = Input::Memory { start: slice.as_ptr() as usize, bytes: slice.len() };
+        return Ok((input, frozen.as_value()));
     }
     let Some(array) = array_of(ruby, bytes).transpose()? else {
         let text = format!("{} is neither a String nor a Shmarray::Array", bytes.class());
@@ -41,16 +41,16 @@ pub(super) fn given(ruby: &Ruby, path: Value, bytes: Value) -> Result<(Given, Va
     if !array.is_contiguous(Order::C) {
         return Err(argument_error(ruby, "the bytes of a file lie side by side, these do not"));
     }
-    let given = Given::Memory { start: array.as_ptr() as usize, bytes: bytes_of(&array) as usize };
-    Ok((given, ArrayObject::kept(ruby, &array)))
+    let input = Input::Memory { start: array.as_ptr() as usize, bytes: bytes_of(&array) as usize };
+    Ok((input, ArrayObject::frozen(ruby, &array)))
 }
 
-impl Given {
+impl Input {
     /// Returns the source that core reads.
     ///
     /// # Safety
-    /// The object that [`given`] returned keeps the bytes: it must be on a stack, or be marked, as
-    /// long as the source is used.
+    /// The object that [`input_of`] returned keeps the bytes: it must be on a stack, or be marked,
+    /// as long as the source is used.
     pub(super) unsafe fn source(&self) -> shmarray::Result<Source<'static>> {
         match self {
             Self::Path(path) => Source::file(path),
