@@ -69,6 +69,9 @@ pub use memory::slab::limit_pool;
 pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
 #[cfg(linux_backend)]
+#[doc(hidden)]
+pub use system::SharedWords;
+#[cfg(linux_backend)]
 pub use system::{MemoryIdentity, directory};
 pub use transport::channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, Loan, Loaned,

@@ -196,7 +196,7 @@ WATCH_TESTS = (
 OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
 # The tests of Ruby that collect garbage all the time, or drop gigabytes of arrays.
 RUBY_CI = "/gc_stress|collector_that_always_runs|that_are_dropped_take_a_few/"
-INTERRUPTS = "TEST=test/numo_interrupts_test.rb"
+INTERRUPTS = "TEST=test/parallel/interrupts_test.rb"
 
 HOUSE = [
     one_check("house rules", bash("ci/tidy")),

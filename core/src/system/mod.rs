@@ -34,16 +34,20 @@ pub(crate) use counted::fd::{AsFd, BorrowedFd, OwnedFd};
 #[cfg(unix)]
 pub(crate) use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+#[cfg(not(linux_backend))]
+pub(crate) use backend::SharedWords;
 pub(crate) use backend::{
     Appearances, CAN_PERSIST, Counted, Dead, Directory, EventFd, FamilyLock, ForeignFile,
     FutexPage, HAS_TRANSPORT, Liveness, Mapping, Mutex, MutexGuard, Owner, SegmentFile,
-    SharedWords, available_memory, block_signals, coarse_ns, decommit, discard, family_message,
-    family_of, find_dead, forks, is_absent_or_foreign, is_findable, is_found, is_message,
-    is_orphaned, is_usable, keep_family, link_ticket, memory_file, message, monotonic_ns,
-    most_cached_bytes, most_mappings, process_owner, read_memory_file, reclaim, recommit,
-    refresh_user, sleep_at, socket, sweep_names, sweep_tickets, thread_ns, ticket_of, unlink_name,
-    unlink_ticket, wake_at, without_fork,
+    available_memory, block_signals, coarse_ns, decommit, discard, family_message, family_of,
+    find_dead, forks, is_absent_or_foreign, is_findable, is_found, is_message, is_orphaned,
+    is_usable, keep_family, link_ticket, memory_file, message, monotonic_ns, most_cached_bytes,
+    most_mappings, process_owner, read_memory_file, reclaim, recommit, refresh_user, sleep_at,
+    socket, sweep_names, sweep_tickets, thread_ns, ticket_of, unlink_name, unlink_ticket, wake_at,
+    without_fork,
 };
+#[cfg(linux_backend)]
+pub use linux::SharedWords;
 /// What the handlers of forks and of the exit need, which no other backend has.
 #[cfg(linux_backend)]
 pub(crate) use linux::{close_unread, fork, leave_family, leave_process_lists, operations};

@@ -74,6 +74,8 @@ module Numo
   end
 end
 
+require "numo/parallel/internals"
+require "numo/parallel/thresholds"
 require "numo/parallel/jobs"
 require "numo/parallel/stream"
 require "numo/parallel/payload"
@@ -201,7 +203,8 @@ module Numo
                 "the array is not in shared memory; Numo::Shared.share makes a copy that is"
         end
 
-        axis, options = options.fetch(:axis, 0), options.except(:axis)
+        axis = options.fetch(:axis, 0)
+        options = options.except(:axis)
         dim = axis.negative? ? axis + array.ndim : axis
         unless dim.between?(0, array.ndim - 1)
           raise IndexError, "axis #{axis} is not below #{array.ndim}"

@@ -82,6 +82,6 @@ pub(crate) use registry::{
 pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};
 pub(crate) use shared_futex::{sleep_at, wake_at};
-pub(crate) use shared_words::SharedWords;
+pub use shared_words::SharedWords;
 pub(crate) use trial::is_usable;
 pub(crate) use unread::close_unread;

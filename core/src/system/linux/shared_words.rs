@@ -24,9 +24,9 @@ fn failed(call: &'static str) -> impl FnOnce(io::Error) -> Error {
     move |error| Error::os(call, "", error)
 }
 
-/// The words of such a file, zero at first.
+/// The words of such a file, zero at first. Hidden: it is for this project's bindings.
 #[derive(Debug)]
-pub(crate) struct SharedWords {
+pub struct SharedWords {
     file: OwnedFd,
     start: NonNull<u8>,
     bytes: usize,
@@ -46,7 +46,10 @@ impl SharedWords {
     /// - [Linux]
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/memfd_create.2.html
-    pub(crate) fn new(words: usize) -> Result<Self> {
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn new(words: usize) -> Result<Self> {
         let bytes = words
             .checked_mul(8)
             .and_then(|bytes| bytes.checked_add(FRONT_BYTES))
@@ -105,7 +108,8 @@ impl SharedWords {
     }
 
     /// The shared words.
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    #[must_use]
+    pub fn words(&self) -> &[AtomicU64] {
         // SAFETY: the result must lie in the mapping or at its end; `new` and `open` ensured that
         // the mapping has at least FRONT_BYTES.
         let first = unsafe { self.start.add(FRONT_BYTES) };

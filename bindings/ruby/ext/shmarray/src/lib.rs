@@ -11,7 +11,7 @@
 //! | `element` | one element as a Ruby object |
 //! | `index` | the index between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
-//! | `array::slot` | the array that an object has until it is closed |
+//! | `array::closable` | the array that an object has until it is closed |
 //! | `array::elements`, `array::compare` | the loops over its elements, and its equality |
 //! | `reductions` | its sums, means, extremes and counts |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
@@ -24,11 +24,9 @@
 //! | `npy` | NPY and NPZ files: `Shmarray.load_npy` and its relatives, `Shmarray::NpzFile` |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and exported MemoryViews, as arrays |
-//! | `contained` | whether an object contains arrays |
-//! | `system` | system calls that Ruby lacks, for `Numo::Parallel` |
-//! | `job_counter` | which worker of `Numo::Parallel` does which job next |
 //! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
 //! | `channel` | the class `Shmarray::Channel` |
+//! | `parallel` | what only `Numo::Parallel` uses: whether an object contains arrays, the counter of jobs, system calls that Ruby lacks |
 //!
 //! The modules form a line: each uses only those before it. The extension loads without Numo; the
 //! modules with Numo's name wait until `lib/numo/shared.rb` calls `Shmarray.bind_numo`.
@@ -55,14 +53,10 @@ mod segments;
 mod numo_shared;
 mod npy;
 mod assign;
-mod contained;
 #[cfg(unix)]
 mod message;
 mod channel;
-#[cfg(target_os = "linux")]
-mod system;
-#[cfg(target_os = "linux")]
-mod job_counter;
+mod parallel;
 mod wrap;
 
 /// Defines everything. Ruby calls it when it loads the extension.
@@ -83,10 +77,6 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     #[cfg(unix)]
     message::define(ruby, shmarray)?;
     channel::define(ruby, shmarray)?;
-    #[cfg(target_os = "linux")]
-    system::define(shmarray)?;
-    #[cfg(target_os = "linux")]
-    job_counter::define(ruby, shmarray)?;
-    contained::define(shmarray)?;
+    parallel::define(ruby, shmarray)?;
     numo_shared::define_binder(shmarray)
 }

@@ -6,15 +6,20 @@ module Numo
     # closes the requests.
     class Child
       def initialize(number, jobs, block, ends, counter:, results:, with_index:)
-        @number, @jobs, @block, @counter = number, jobs, block, counter
+        @number = number
+        @jobs = jobs
+        @block = block
+        @counter = counter
         @requests, @replies, @pipe = ends
-        @results, @with_index = results, with_index
+        @results = results
+        @with_index = with_index
         @copier = Copier.new
-        @pid, @asked = Process.pid, 0
+        @pid = Process.pid
+        @request = 0
       end
 
       def work
-        Shmarray.send(:others=, method(:others_make_room))
+        Internals.others = method(:others_make_room)
         @counter ? work_from_counter : work_for_parent
       rescue Errno::EPIPE
         nil # the parent has gone
@@ -40,7 +45,7 @@ module Numo
       end
 
       # Takes the result buffers that have arrived.
-      def look_at_requests
+      def take_buffers
         @requests.each_frame { |kind, _, payload| is_control?(kind, payload) }
       end
 
@@ -68,7 +73,8 @@ module Numo
         rescue SystemExit, SignalException, NoMemoryError
           raise
         rescue Exception => error # rubocop:disable Lint/RescueException
-          kind, value = Stream::RAISED, without_bindings(error)
+          kind = Stream::RAISED
+          value = without_bindings(error)
         end
         answer(job.index, kind, value)
       end
@@ -95,7 +101,7 @@ module Numo
       def answer(index, kind, value)
         @counter&.stop if kind == Stream::RAISED
         payload = Payload.new(value)
-        look_at_requests unless payload.in_band?
+        take_buffers unless payload.in_band?
         bytes, flag = payload.send_arrays(@pipe, @copier)
         @replies.write(kind | flag, index, bytes)
       rescue Errno::EPIPE
@@ -127,9 +133,9 @@ module Numo
       def others_make_room
         return false unless Process.pid == @pid && Thread.current == Thread.main
 
-        @replies.write(Stream::COLLECT, @asked += 1, "")
+        @replies.write(Stream::COLLECT, @request += 1, "")
         while (kind, number, payload = @requests.receive)
-          return true if kind == Stream::COLLECTED && number == @asked
+          return true if kind == Stream::COLLECTED && number == @request
 
           is_control?(kind, payload)
         end

@@ -9,7 +9,8 @@ module Numo
       PART = 20
 
       def initialize
-        @not_before, @buffers = 0, []
+        @not_before = 0
+        @buffers = []
       end
 
       # Takes a result buffer for the arrays of a later message. The receiver may have taken it back
@@ -43,16 +44,16 @@ module Numo
       end
 
       def in_order(arrays, pairs)
-        found = pairs.each_with_object({}.compare_by_identity) do |(array, copy), all|
+        copies = pairs.each_with_object({}.compare_by_identity) do |(array, copy), all|
           all[array] = copy
         end
-        arrays.map { |array| found[array] }
+        arrays.map { |array| copies[array] }
       end
 
       def own_copies(arrays)
         copies = []
         arrays.each do |array|
-          copy = Shared.send(:copy_if_room, array) or break
+          copy = Internals.copy_if_room(array) or break
           copies << copy
         end
         return copies if copies.size == arrays.size
@@ -65,9 +66,9 @@ module Numo
         began = Copier.now
         return false if began < @not_before
 
-        Shmarray.send(:make_room)
-        has_room = -> { Shmarray.send(:room?, bytes) }
-        enough = has_room.call || (Shmarray.send(:others_make_room) && has_room.call)
+        Internals.make_room
+        has_room = -> { Internals.room?(bytes) }
+        enough = has_room.call || (Internals.others_make_room && has_room.call)
         now = Copier.now
         @not_before = now + (PART * (now - began)) unless enough
         enough

@@ -15,7 +15,8 @@ module Numo
       # block attends to them once; it returns when the given IO is readable. Its value says whether
       # the caller need not wait any more.
       def initialize(&work)
-        @work, @caller = work, Thread.current
+        @work = work
+        @caller = Thread.current
         @lock = Mutex.new.lock
         @departures = 0
         @over = Class.new(Exception) # rubocop:disable Lint/InheritException

@@ -59,7 +59,8 @@ module Numo
         # Restores, in a worker, the program's own handling of SIGINT in place of the call's.
         def be_child
           turn_off if @is_on
-          @is_on, @handler = false
+          @is_on = false
+          @handler = nil
           exit!(EXIT_CODE) if Thread.pending_interrupt?
         end
 
@@ -81,7 +82,8 @@ module Numo
         private
 
         def turn_on
-          @was, @came_early = nil, false
+          @was = nil
+          @came_early = false
           @handler = proc { |signal| @was ? act(signal) : @came_early = true }
           @was = trap("INT", @handler) || "DEFAULT"
           act(Signal.list["INT"]) if @came_early

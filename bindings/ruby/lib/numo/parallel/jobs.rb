@@ -33,7 +33,7 @@ module Numo
       end
 
       # Returns whether children know the items, and need only a number.
-      def known?
+      def listed?
         !@next
       end
 

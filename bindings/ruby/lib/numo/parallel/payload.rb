@@ -5,16 +5,11 @@ module Numo
     # An object as Marshal's bytes, and the arrays in it that go by handle.
     #
     # Marshal calls no method of this library for a Numo array, and must not: a dump means a private
-    # copy. So containers of arrays (Arrays, Hashes and Structs) are copied, with an {Entry} in
+    # copy. So containers of arrays (Arrays, Hashes and Structs) are copied, with a {Placeholder} in
     # place of each array. Arrays that other objects contain go with them, as bytes.
     class Payload
-      # Smaller private arrays go in band, and so do all of them if they have fewer bytes together:
-      # that is faster.
-      SMALL_BYTES = 8 << 10
-      IN_BAND_BYTES = 32 << 10
-
       # Takes the place of an array. Loading it gives the array.
-      class Entry
+      class Placeholder
         def initialize(index)
           @index = index
         end
@@ -49,15 +44,16 @@ module Numo
 
       def initialize(object)
         @object = object
-        return unless Shmarray.send(:arrays_in?, object)
+        return unless Internals.arrays_in?(object)
 
-        @found, @copies = {}.compare_by_identity, {}.compare_by_identity
-        look_into(object)
+        @arrays = {}.compare_by_identity
+        @copies = {}.compare_by_identity
+        find_arrays(object)
       end
 
       # Returns whether everything goes in band, even if there is room in shared memory.
       def in_band?
-        @found.nil? || (shared_arrays.empty? && large_arrays.empty?)
+        @arrays.nil? || (shared_arrays.empty? && large_arrays.empty?)
       end
 
       # Sends the arrays that go by handle; those for which there is no room stay in band. Returns
@@ -82,7 +78,7 @@ module Numo
       # Returns the arrays that are in shared memory already, which only a handle can carry, and the
       # others.
       def shared_and_private
-        @shared_and_private ||= @found.keys.partition { |array| !private?(array) }
+        @shared_and_private ||= @arrays.keys.partition { |array| !private?(array) }
       end
 
       def shared_arrays
@@ -92,28 +88,29 @@ module Numo
       # Returns the private arrays that go by handle if there is room.
       def large_arrays
         @large_arrays ||= begin
-          large = shared_and_private[1].select { |array| array.byte_size >= SMALL_BYTES }
-          large.sum(&:byte_size) < IN_BAND_BYTES ? [] : large
+          least = Thresholds::ARRAY_BYTES
+          large = shared_and_private[1].select { |array| array.byte_size >= least }
+          large.sum(&:byte_size) < Thresholds::ARRAYS_BYTES ? [] : large
         end
       end
 
       # Returns Marshal's bytes of the whole object.
       # @raise any exception of Marshal for an object that cannot be dumped
       def dump
-        refuse_unfilled if @found
+        refuse_unfilled if @arrays
         Marshal.dump(@object)
       end
 
-      # Returns Marshal's bytes with an {Entry} for each of these arrays, in their order.
+      # Returns Marshal's bytes with a {Placeholder} for each of these arrays, in their order.
       def dump_without(arrays)
-        @entries = {}.compare_by_identity
-        arrays.each { |array| @entries[array] = Entry.new(@entries.size) }
-        Marshal.dump(with_entries(@object))
+        @placeholders = {}.compare_by_identity
+        arrays.each { |array| @placeholders[array] = Placeholder.new(@placeholders.size) }
+        Marshal.dump(with_placeholders(@object))
       end
 
       # Refuses an array that Numo has given no memory yet.
       def refuse_unfilled
-        one = shared_and_private[1].find { |array| Shared.send(:unfilled?, array) } or return
+        one = shared_and_private[1].find { |array| Internals.unfilled?(array) } or return
         raise ArgumentError,
               "the block's result has a #{one.class} of shape #{one.shape} that was never filled"
       end
@@ -128,15 +125,15 @@ module Numo
         false
       end
 
-      def look_into(object)
+      def find_arrays(object)
         waiting = [object]
         until waiting.empty?
           one = waiting.pop
           if array?(one)
-            @found[one] = true
-          elsif !@copies.key?(one) && (held = held_by(one)) && Shmarray.send(:arrays_in?, one)
+            @arrays[one] = true
+          elsif !@copies.key?(one) && (contents = contents_of(one)) && Internals.arrays_in?(one)
             @copies[one] = nil
-            waiting.concat(held.reverse)
+            waiting.concat(contents.reverse)
           end
         end
       end
@@ -144,13 +141,13 @@ module Numo
       def array?(object)
         return true if object.is_a?(Shmarray::Array)
 
-        object.is_a?(NArray) && Shared.send(:shareable?, object.class)
+        object.is_a?(NArray) && Internals.shareable?(object.class)
       end
 
       # Returns what a container contains. A container that overrides a method of {OWN} is left to
       # Marshal, with all its contents.
-      def held_by(object)
-        return if Shmarray.send(:extended?, object)
+      def contents_of(object)
+        return if Internals.extended?(object)
 
         case object
         when ::Array then object if plain?(object.class, ::Array)
@@ -187,16 +184,17 @@ module Numo
       # Data, which Ruby has since 3.2.
       DATA = defined?(::Data) && ::Data.respond_to?(:define) ? ::Data : Class.new
 
-      def with_entries(object)
-        return @entries[object] if @entries.key?(object)
+      def with_placeholders(object)
+        return @placeholders[object] if @placeholders.key?(object)
         return object unless @copies.key?(object)
 
         @copies[object] ||
           case object
-          when ::Array then copy_of(object).map! { |item| with_entries(item) }
+          when ::Array then copy_of(object).map! { |item| with_placeholders(item) }
           when ::Hash then copy_of_hash(object)
           when ::Struct then copy_of_struct(object)
-          when DATA then object.with(**object.to_h.transform_values { |item| with_entries(item) })
+          when DATA
+            object.with(**object.to_h.transform_values { |item| with_placeholders(item) })
           end
       end
 
@@ -207,13 +205,13 @@ module Numo
 
       def copy_of_struct(object)
         copy = copy_of(object)
-        object.each_pair { |name, item| copy[name] = with_entries(item) }
+        object.each_pair { |name, item| copy[name] = with_placeholders(item) }
         copy
       end
 
       def copy_of_hash(object)
         copy = copy_of(object).clear
-        object.each { |key, item| copy[with_entries(key)] = with_entries(item) }
+        object.each { |key, item| copy[with_placeholders(key)] = with_placeholders(item) }
         copy
       end
     end

@@ -10,7 +10,7 @@ module Numo
       # @param pid [Integer]
       def self.of(pid)
         Interrupts.hold do
-          fd = Shmarray.send(:process_fd, pid)
+          fd = Internals.process_fd(pid)
           fd ? new(pid, IO.for_fd(fd, autoclose: true)) : Waited.new(pid)
         end
       end
@@ -19,7 +19,8 @@ module Numo
       attr_reader :io
 
       def initialize(pid, io)
-        @pid, @io = pid, io
+        @pid = pid
+        @io = io
       end
 
       # Waits for the process. Returns nil if other code has waited for it already.
@@ -27,7 +28,7 @@ module Numo
       # An exception that comes within IO#close would leave the fd open.
       # @return [Process::Status, nil]
       def status
-        return @status if known?
+        return @status if reaped?
 
         @io.wait_readable # other threads run meanwhile
         Interrupts.hold do
@@ -38,7 +39,7 @@ module Numo
       end
 
       # Returns whether it has been waited for.
-      def known?
+      def reaped?
         @io.closed?
       end
 
@@ -60,7 +61,7 @@ module Numo
         end
 
         def status
-          return @status if known?
+          return @status if reaped?
 
           @status = @thread.value
           Interrupts.hold { [@io, @writer].each(&:close) }

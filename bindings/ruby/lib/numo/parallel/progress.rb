@@ -7,11 +7,11 @@ module Numo
       FORMAT = "%t |%E | %B | %a"
 
       # Returns a block that {Run} calls after each job.
-      def self.start(asked, total)
+      def self.start(progress, total)
         raise ArgumentError, "progress: a producer's number of items is unknown" unless total
 
         require_bar
-        options = asked == true ? { title: "Progress" } : asked
+        options = progress == true ? { title: "Progress" } : progress
         options = { title: options.to_str } if options.respond_to?(:to_str)
         bar = ProgressBar.create({ total:, format: FORMAT }.merge(options))
         -> { bar.increment }

@@ -5,12 +5,7 @@ module Numo
     # Shared memory that the parent lends one worker, for the arrays of its next results
     # (PARALLEL.md).
     class ResultBuffers
-      # The least size of a buffer. For smaller results a buffer saves nothing: a worker's own
-      # shared memory costs no more.
-      LEAST_BYTES = 64 << 10
       ALIGNMENT = 64
-      # An array with less than 1/LEAST_PART of a result's bytes has memory of its own.
-      LEAST_PART = 8
 
       # Returns how many bytes these arrays take in a buffer.
       def self.needed(arrays)
@@ -24,7 +19,7 @@ module Numo
       # Returns the arrays that may share a buffer, and the others: an array that the program keeps
       # holds the whole buffer.
       def self.partition(arrays)
-        least = arrays.sum(&:byte_size) / LEAST_PART
+        least = arrays.sum(&:byte_size) / Thresholds::LEAST_PART
         arrays.partition { |array| array.byte_size >= least }
       end
 
@@ -52,9 +47,9 @@ module Numo
         # again. Workers that are forked before that would hold them until the end of the call.
         def begin_call
           began = Copier.now
-          return if expected < LEAST_BYTES || began < @not_before
+          return if expected < Thresholds::BUFFER_BYTES || began < @not_before
 
-          Shmarray.send(:reuse_dead)
+          Internals.reuse_dead
           now = Copier.now
           @not_before = now + (PART * (now - began))
         end
@@ -83,9 +78,9 @@ module Numo
       # @yield [handle] of each new buffer
       def lend
         needed = ResultBuffers.expected
-        return if needed < LEAST_BYTES
+        return if needed < Thresholds::BUFFER_BYTES
 
-        while @lent.size < AHEAD && Shmarray.send(:room?, needed)
+        while @lent.size < AHEAD && Internals.room?(needed)
           @lent << Shmarray::Array.create(:uint8, needed, uninitialized: true)
           yield @lent.last.handle
         end
@@ -110,7 +105,8 @@ module Numo
         end
 
         def initialize(buffer)
-          @buffer, @used = buffer, 0
+          @buffer = buffer
+          @used = 0
         end
 
         # Returns views of the buffer with the arrays' elements, and closes the buffer.
@@ -125,7 +121,7 @@ module Numo
         def copy(array)
           return Shmarray::Array.wrap(array) if array.empty?
 
-          Shared.send(:copy_to, @buffer, @used, array).tap do
+          Internals.copy_to(@buffer, @used, array).tap do
             @used += ResultBuffers.aligned(array.byte_size)
           end
         end

@@ -6,8 +6,12 @@ module Numo
     class Run
       def initialize(jobs, block, results:, with_index: false, in_processes: nil, in_threads: nil,
                      preserve_results: true, isolation: false, progress: nil, **callbacks)
-        @jobs, @block, @with_index, @isolation = jobs, block, with_index, isolation
-        @keeps_results, @results = results && preserve_results, []
+        @jobs = jobs
+        @block = block
+        @with_index = with_index
+        @isolation = isolation
+        @keeps_results = results && preserve_results
+        @results = []
         if in_processes && in_threads
           raise ArgumentError, "either in_processes: or in_threads:, not both"
         end
@@ -61,10 +65,11 @@ module Numo
 
       # Leaves no worker behind, even if the caller is interrupted.
       def work_in_processes
-        @workers, is_over = [], false
+        @workers = []
+        is_over = false
         ResultBuffers.begin_call
         Interrupts.undisturbed do
-          @counter = Shmarray.send(:job_counter, @count, @jobs.size) if uses_counter?
+          @counter = Internals.job_counter(@count, @jobs.size) if uses_counter?
           @count.times { |number| start_worker(number) }
           @workers.each(&:watch)
           Interrupts.let_in { conduct }
@@ -74,7 +79,7 @@ module Numo
           @workers.each(&:kill) unless is_over
           @workers.each(&:let_go).each(&:wait)
           ResultBuffers.end_call(@workers.any?(&:sent_arrays?))
-          Shmarray.send(:sweep_dead)
+          Internals.sweep_dead
         end
       end
 
@@ -82,7 +87,7 @@ module Numo
       # job before it begins, or the result of the previous one: an error in finish: begins no
       # further job, and results do not pile up in front of it.
       def uses_counter?
-        @jobs.known? && !@isolation && !@callbacks.any?
+        @jobs.listed? && !@isolation && !@callbacks.any?
       end
 
       # Stores the worker with interrupts held, so that an interrupted call finds it among the
@@ -96,7 +101,7 @@ module Numo
       end
 
       def conduct
-        return attend_all if @jobs.known?
+        return attend_all if @jobs.listed?
 
         @helper = HelperThread.new { |io| attend_for_caller(io) }
         @helper.assist { attend_all }
@@ -134,12 +139,12 @@ module Numo
 
       def listen(worker, heard)
         ios = worker.readable
-        hear = ->(succeeded, number, value) { answered(worker, succeeded, number, value) }
-        lives = !heard.include?(ios[0]) || worker.listen(&hear)
+        on_reply = ->(succeeded, number, value) { answered(worker, succeeded, number, value) }
+        lives = !heard.include?(ios[0]) || worker.listen(&on_reply)
         lives &&= !heard.include?(ios[1])
         return if lives
 
-        worker.rest_of_replies(&hear)
+        worker.rest_of_replies(&on_reply)
         lost = job_of(worker)
         fail_by(worker.lost(lost == -1 ? "an item" : "item #{lost}")) if lost
       end
@@ -148,8 +153,8 @@ module Numo
       def job_of(worker)
         return worker.job&.index unless @counter
 
-        taken = @counter.taken(worker.number)
-        taken unless taken == worker.answered
+        index = @counter.job_of(worker.number)
+        index unless index == worker.answered
       end
 
       def answered(worker, succeeded, number, value)
@@ -182,7 +187,7 @@ module Numo
       def set_to_work(worker, job)
         attempt do
           @callbacks.start(job)
-          worker.tell(job)
+          worker.assign(job)
         end
         worker.let_go if @failure
       end
@@ -214,7 +219,7 @@ module Numo
 
       # Fails if all workers have ended and no error says why a job is missing.
       def fail_if_jobs_are_missing
-        return if @jobs.known? ? @done == @jobs.size : @jobs.over?
+        return if @jobs.listed? ? @done == @jobs.size : @jobs.over?
 
         @failure = @workers.last.lost("the remaining items")
       end
@@ -223,10 +228,13 @@ module Numo
     # The caller's blocks for each job, called one at a time.
     class Callbacks
       def initialize(lock: nil, bar: nil, start: nil, finish: nil, finish_in_order: false)
-        @bar, @in_order = bar, finish_in_order
-        @start, @finish = start || nil, finish || nil # false means none, too
+        @bar = bar
+        @in_order = finish_in_order
+        @start = start || nil # false means none, too
+        @finish = finish || nil
         @lock = lock
-        @waiting, @next = {}, 0
+        @waiting = {}
+        @next = 0
       end
 
       def any?
@@ -244,7 +252,7 @@ module Numo
       def finish(job, value)
         one_at_a_time do
           @bar&.call
-          @in_order ? finish_in_order(job, value) : tell(job, value)
+          @in_order ? finish_in_order(job, value) : call_finish(job, value)
         end
       end
 
@@ -255,14 +263,14 @@ module Numo
         @lock ? @lock.synchronize(&block) : yield
       end
 
-      def tell(job, value)
+      def call_finish(job, value)
         @finish&.call(job.item, job.index, value)
       end
 
       def finish_in_order(job, value)
         @waiting[job.index] = [job, value]
         while (one = @waiting.delete(@next))
-          tell(*one)
+          call_finish(*one)
           @next += 1
         end
       end

@@ -27,7 +27,8 @@ module Numo
 
         def initialize(io)
           @io = io
-          @left, @at = String.new(encoding: Encoding::BINARY), 0
+          @left = String.new(encoding: Encoding::BINARY)
+          @at = 0
         end
 
         # Writes a frame, and waits for room. It clears the payload, so that its memory is reused
@@ -52,7 +53,7 @@ module Numo
         # Writes as much as there is room for. Returns whether all was written.
         def flush
           while @at < @left.bytesize
-            written = Shmarray.send(:write_some, @io.fileno, @left, @at) or return false
+            written = Internals.write_some(@io.fileno, @left, @at) or return false
             @at += written
           end
           @left.clear
@@ -83,7 +84,10 @@ module Numo
 
         def initialize(io)
           @io = io
-          @buffer, @bytes, @payload, @rest = Array.new(4) { String.new(encoding: Encoding::BINARY) }
+          @buffer = String.new(encoding: Encoding::BINARY)
+          @bytes = String.new(encoding: Encoding::BINARY)
+          @payload = String.new(encoding: Encoding::BINARY)
+          @rest = String.new(encoding: Encoding::BINARY)
           @frames = []
         end
 

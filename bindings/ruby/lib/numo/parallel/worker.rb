@@ -46,13 +46,17 @@ module Numo
       # Forks. The caller holds interrupts back meanwhile: the worker may be at its first job before
       # its parent knows of it.
       def initialize(number, jobs, block, **what)
-        @number, @jobs, @results, @sent_arrays = number, jobs, what[:results], false
+        @number = number
+        @jobs = jobs
+        @results = what[:results]
+        @sent_arrays = false
         requests, @requests = Stream.pair
         @replies, replies = Stream.pair
         @pipe, pipe = Shmarray::Pipe.pair
         Worker.own([@requests, @replies, @pipe])
         @pid = fork_child { Child.new(number, jobs, block, [requests, replies, pipe], **what).work }
-        @buffers, @copier = ResultBuffers.new, Copier.new
+        @buffers = ResultBuffers.new
+        @copier = Copier.new
       rescue Exception # rubocop:disable Lint/RescueException
         close # no process or fd is left, or an interrupt was let in before the fork
         raise
@@ -71,7 +75,7 @@ module Numo
         @sent_arrays
       end
 
-      # Returns the IOs that are readable when it has replied or ended; none if that is known.
+      # Returns the IOs that are readable when it has replied or ended; none if it has ended.
       def readable
         @replies ? [@replies.io, @exit.io] : []
       end
@@ -82,9 +86,9 @@ module Numo
       end
 
       # Sends it a job. It must have none.
-      def tell(job)
+      def assign(job)
         @job = job
-        return @requests.offer(Stream::JOB, job.index, "") if @jobs.known?
+        return @requests.offer(Stream::JOB, job.index, "") if @jobs.listed?
 
         bytes, flag = Payload.new(job.item).send_arrays(@pipe, @copier)
         @requests.offer(Stream::JOB | flag, job.index, bytes)
@@ -101,7 +105,9 @@ module Numo
       # Calls the block with each of its replies: succeeded or not, the job's number, the value.
       # Returns whether it lives.
       def listen(&block)
-        more = @replies.each_frame { |kind, number, payload| hear(kind, number, payload, &block) }
+        more = @replies.each_frame do |kind, number, payload|
+          receive_reply(kind, number, payload, &block)
+        end
         more || end_of_replies
       end
 
@@ -120,7 +126,8 @@ module Numo
       end
 
       def has_answered(number)
-        @job, @answered = nil, number
+        @job = nil
+        @answered = number
       end
 
       # Closes its requests: it ends after its current job.
@@ -131,7 +138,7 @@ module Numo
       end
 
       def kill
-        Process.kill(:KILL, @pid) unless @exit&.known?
+        Process.kill(:KILL, @pid) unless @exit&.reaped?
       rescue Errno::ESRCH
         nil # it has ended
       end
@@ -177,7 +184,7 @@ module Numo
         raise
       end
 
-      def hear(kind, number, payload)
+      def receive_reply(kind, number, payload)
         return make_room(number) if kind == Stream::COLLECT
 
         message = nil
@@ -202,8 +209,8 @@ module Numo
       end
 
       def make_room(number)
-        Shmarray.send(:make_room)
-        Shmarray.send(:others_make_room)
+        Internals.make_room
+        Internals.others_make_room
         @requests&.offer(Stream::COLLECTED, number, "")
       rescue Errno::EPIPE
         nil

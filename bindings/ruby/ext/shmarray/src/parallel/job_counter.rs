@@ -1,8 +1,8 @@
 //! `Shmarray::JobCounter`: hands out the jobs of one call, in memory that all its workers share.
 //!
-//! A worker takes its next job itself, so no process is woken to assign it one. The memory is an
-//! anonymous mapping: it lies in no file system that could be full, and the kernel frees it when
-//! the last of the processes ends.
+//! A worker takes its next job itself, so no process is woken to assign it one. The memory is a
+//! file of the kernel (core's `SharedWords`): it lies in no file system that could be full, and the
+//! kernel frees it when the last of the processes ends.
 //!
 //! | word | written by | value |
 //! |---|---|---|
@@ -12,39 +12,34 @@
 //! The first job of each worker is the one with the worker's own number, so that short jobs do not
 //! leave a worker without one. When a worker dies, its word tells which job it had. If it died
 //! while it took one, the word is `TAKING`: then at most one job was taken whose number is unknown.
-#![allow(unsafe_code)] // an anonymous mapping
+#![allow(unsafe_code)] // the derive writes unsafe code
 
-use std::io;
-use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RModule, Ruby, TypedData, function, method,
 };
+use shmarray::SharedWords;
 
-use crate::error::argument_error;
+use crate::error::{OrRaise, argument_error};
 use crate::gvl::look_up_class;
 
 const NEW: u64 = 0;
 const TAKING: u64 = 1;
 const NONE: u64 = 2;
 const FIRST: u64 = 3;
-/// The bytes of a word. Each word has a cache line of its own.
-const WORD_BYTES: usize = 64;
+/// How far the words lie apart: each has a cache line of its own.
+const APART: usize = 8;
 /// A number above that of any job.
 const OVER: u64 = 1 << 62;
 
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::JobCounter", free_immediately, size)]
 struct JobCounter {
-    start: NonNull<u8>,
+    words: SharedWords,
     workers: usize,
     jobs: u64,
 }
-
-// SAFETY: `start` points to a mapping that belongs to no thread and that only atomic operations
-// access.
-unsafe impl Send for JobCounter {}
 
 impl DataTypeFunctions for JobCounter {
     fn size(&self) -> usize {
@@ -53,39 +48,26 @@ impl DataTypeFunctions for JobCounter {
 }
 
 /// Defines the class.
-pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
+pub(super) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let class = shmarray.define_class("JobCounter", ruby.class_object())?;
     class.undef_default_alloc_func();
     shmarray.define_singleton_method("job_counter", function!(JobCounter::new, 2))?;
     class.define_method("take", method!(JobCounter::take, 1))?;
-    class.define_method("taken", method!(JobCounter::taken, 1))?;
+    class.define_method("job_of", method!(JobCounter::job_of, 1))?;
     class.define_method("stop", method!(JobCounter::stop, 0))?;
     look_up_class::<JobCounter>(ruby)
 }
 
 impl JobCounter {
     fn new(ruby: &Ruby, workers: usize, jobs: u64) -> Result<Self, Error> {
-        let bytes = (workers + 1) * WORD_BYTES;
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: the kernel chooses the address of a new anonymous mapping, so no existing memory
-        // is touched.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, flags, -1, 0) };
-        let failed = || {
-            let text = format!("{bytes} bytes cannot be mapped: {}", io::Error::last_os_error());
-            Error::new(ruby.exception_no_mem_error(), text)
-        };
-        let start =
-            NonNull::new(start.cast()).filter(|_| start != libc::MAP_FAILED).ok_or_else(failed)?;
-        let counter = Self { start, workers, jobs: jobs.min(OVER) };
+        let words = SharedWords::new((workers + 1) * APART).or_raise(ruby)?;
+        let counter = Self { words, workers, jobs: jobs.min(OVER) };
         counter.word(0).store(workers as u64, Ordering::SeqCst);
         Ok(counter)
     }
 
     fn word(&self, at: usize) -> &AtomicU64 {
-        // SAFETY: `new` mapped `workers + 1` words, zeroed and aligned; the callers ask for word 0
-        // or, by `of_worker`, for one of the others.
-        unsafe { AtomicU64::from_ptr(self.start.as_ptr().wrapping_add(at * WORD_BYTES).cast()) }
+        &self.words.words()[at * APART]
     }
 
     fn of_worker(&self, ruby: &Ruby, number: usize) -> Result<&AtomicU64, Error> {
@@ -114,7 +96,7 @@ impl JobCounter {
 
     /// Returns the number of the job that a worker has, or will have first; -1 if it died while it
     /// took one; nil if it has none.
-    fn taken(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<i64>, Error> {
+    fn job_of(ruby: &Ruby, this: &Self, worker: usize) -> Result<Option<i64>, Error> {
         Ok(match this.of_worker(ruby, worker)?.load(Ordering::SeqCst) {
             NEW => Some(worker as i64),
             TAKING => Some(-1),
@@ -126,12 +108,5 @@ impl JobCounter {
     /// Stops the call: no job is taken any more.
     fn stop(&self) {
         self.word(0).store(OVER, Ordering::SeqCst);
-    }
-}
-
-impl Drop for JobCounter {
-    fn drop(&mut self) {
-        // SAFETY: `new` made this mapping with the same size, and `drop` runs once.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), (self.workers + 1) * WORD_BYTES) };
     }
 }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 require "timeout"
 
 # Numo::Parallel: its results, their order, and the ends of workers.
@@ -119,9 +119,9 @@ class NumoParallelTest < NumoTest
   end
 
   def test_objects_that_the_block_keeps_are_not_changed
-    kept = nil
-    back = map([1], in_processes: 0) { kept = { a: [Numo::Int8[1]] } }.first
-    assert_same kept, back
+    returned = nil
+    back = map([1], in_processes: 0) { returned = { a: [Numo::Int8[1]] } }.first
+    assert_same returned, back
     refute map([1]) { |_| list = [Numo::Int8[1]]; [list, Numo::Shared.shared?(list[0])] }.first[1]
   end
 
@@ -207,24 +207,26 @@ class NumoParallelTest < NumoTest
     Numo::Parallel.map(Array.new(count), **options) { Process.pid }.uniq
   end
 
-  def test_bad_arguments_are_told
+  def test_bad_arguments_are_refused
     assert_raises(ArgumentError) { map([1]) }
-    assert_told(/either in_processes: or in_threads:/) { map([1], in_threads: 2) { 1 } }
-    assert_told(/in_processes: must be 0 or more, not -1/) { map([1], in_processes: -1) { 1 } }
-    assert_told(/in_ractors: is not supported: .*Ractor's/) { map([1], in_ractors: 2) { 1 } }
-    assert_told(/in_ractors: is not supported/) { map([1], in_ractors: 2, ractor: [Object, :new]) }
-    assert_told(/interrupt_signal: is not supported: SIGINT/) do
+    assert_raised(/either in_processes: or in_threads:/) { map([1], in_threads: 2) { 1 } }
+    assert_raised(/in_processes: must be 0 or more, not -1/) { map([1], in_processes: -1) { 1 } }
+    assert_raised(/in_ractors: is not supported: .*Ractor's/) { map([1], in_ractors: 2) { 1 } }
+    assert_raised(/in_ractors: is not supported/) do
+      map([1], in_ractors: 2, ractor: [Object, :new])
+    end
+    assert_raised(/interrupt_signal: is not supported: SIGINT/) do
       map([1], interrupt_signal: "TERM") { 1 }
     end
-    assert_told(/serializer: is not supported: .*Marshal/) { map([1], serializer: Marshal) { 1 } }
-    assert_told(/unknown option: in_process/) { map([1], in_process: 2) { 1 } }
-    assert_told(/result has a Numo::Int32 of shape \[2, 3\] that was never filled/) do
+    assert_raised(/serializer: is not supported: .*Marshal/) { map([1], serializer: Marshal) { 1 } }
+    assert_raised(/unknown option: in_process/) { map([1], in_process: 2) { 1 } }
+    assert_raised(/result has a Numo::Int32 of shape \[2, 3\] that was never filled/) do
       map([1]) { [Numo::Int32.new(2, 3)] }
     end
     assert_raises(ArgumentError) { map(-> { Numo::Parallel::Stop }, progress: true) { 1 } }
   end
 
-  def assert_told(pattern, &block)
+  def assert_raised(pattern, &block)
     assert_match pattern, assert_raises(ArgumentError, &block).message
   end
 
@@ -289,9 +291,9 @@ class NumoParallelTest < NumoTest
   end
 
   def test_a_dead_worker_is_told_and_not_waited_for
-    { KILL: /SIGKILL/, exit: /exit code 3/ }.each do |how, says|
+    { KILL: /SIGKILL/, exit: /exit code 3/ }.each do |how, pattern|
       error = assert_raises(Shmarray::WorkerLost) { map([1, 2]) { |n| die(how) if n == 2 } }
-      assert_match says, error.message
+      assert_match pattern, error.message
       assert_match(/item 1/, error.message)
     end
     assert_no_worker

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Numo::Parallel in programs with traps, with containers of their own, and with a collector that is
 # off or always on.
@@ -42,14 +42,14 @@ class NumoParallelHabitsTest < NumoTest
 
   def test_a_small_array_that_is_kept_keeps_no_large_result
     before = bytes_held
-    kept = P.map(1..20, in_processes: 2) do |i|
+    results = P.map(1..20, in_processes: 2) do |i|
       { image: Numo::UInt8.new(4 << 20).fill(i), row: Numo::DFloat.new(2000).fill(i),
         mean: Numo::DFloat[i] }
     end
-    kept = away { kept.map { |result| result.values_at(:row, :mean) } }.tap { kept = nil }
+    results = away { results.map { |result| result.values_at(:row, :mean) } }.tap { results = nil }
     collect
     assert_operator bytes_held - before, :<, 4 << 20
-    assert_equal (1..20).map { |i| [i, i] }, kept.map { |row, mean| [row[-1], mean[0]] }
+    assert_equal (1..20).map { |i| [i, i] }, results.map { |row, mean| [row[-1], mean[0]] }
   end
 
   def bytes_held
@@ -112,7 +112,7 @@ class NumoParallelHabitsTest < NumoTest
       output, status = ruby(<<~'RUBY', env: { "SHMARRAY_DIR" => dir, "SHMARRAY_POOL_BYTES" => nil })
         require "numo/shared"
         require "timeout"
-        kept = Array.new(3) { Numo::Shared.new(Numo::UInt8, 18_000_000) }
+        arrays = Array.new(3) { Numo::Shared.new(Numo::UInt8, 18_000_000) }
         begun, tell = IO.pipe
         finish = ->(item, *) { begun.read(1) if item.zero? }
         ran = Numo::Parallel.map(0..7, in_processes: 2, start: ->(*) {}, finish:) do |i|
@@ -125,7 +125,7 @@ class NumoParallelHabitsTest < NumoTest
           end
           [i, Process.pid]
         end
-        puts ran.map(&:first).inspect, kept.size
+        puts ran.map(&:first).inspect, arrays.size
       RUBY
       assert_equal ["[0, 1, 2, 3, 4, 5, 6, 7]\n3\n", true], [output, status.success?]
     end

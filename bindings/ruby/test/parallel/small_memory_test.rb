@@ -1,24 +1,29 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Typical programs for the gem parallel, with shared memory as small as a container's, and with
 # more.
 class NumoSmallMemoryTest < NumoTest
   PROGRAMS = {
     "ten_results_of_20_MB_are_kept" => <<~RUBY,
-      kept = Numo::Parallel.map(0...10, in_processes: 2) { |i| Numo::UInt8.new(20 << 20).fill(i) }
-      puts kept.map { |array| [array[0], array[-1]] }.inspect == (0...10).map { |i| [i, i] }.inspect
+      results = Numo::Parallel.map(0...10, in_processes: 2) do |i|
+        Numo::UInt8.new(20 << 20).fill(i)
+      end
+      ends = results.map { |array| [array[0], array[-1]] }
+      puts ends.inspect == (0...10).map { |i| [i, i] }.inspect
     RUBY
     "a_string_of_100_MB_comes_back" => <<~RUBY,
       text = Numo::Parallel.map([1], in_processes: 2) { "x" * (100 << 20) }.first
       puts text == "x" * (100 << 20)
     RUBY
     "three_thousand_results_of_40_KB_are_kept" => <<~RUBY,
-      kept = Numo::Parallel.map(0...3000, in_processes: 2) do |i|
+      results = Numo::Parallel.map(0...3000, in_processes: 2) do |i|
         Numo::UInt8.new(40_000).fill(i % 251)
       end
-      puts kept.each_with_index.all? { |array, i| array.size == 40_000 && array.eq(i % 251).all? }
+      puts results.each_with_index.all? { |array, i|
+        array.size == 40_000 && array.eq(i % 251).all?
+      }
     RUBY
     "thirty_calls_whose_results_are_dropped" => <<~RUBY,
       sums = Array.new(30) do |n|
@@ -41,9 +46,9 @@ class NumoSmallMemoryTest < NumoTest
       frames = Numo::Parallel.map(0...10, in_processes: 2) do |i|
         [Numo::UInt8.new(20 << 20).fill(i), i]
       end
-      kept = frames.map { |array, i| array[i..i] }
+      results = frames.map { |array, i| array[i..i] }
       frames = nil
-      puts kept.map(&:to_a) == (0...10).map { |i| [i] }
+      puts results.map(&:to_a) == (0...10).map { |i| [i] }
     RUBY
     "arrays_that_a_block_makes_and_drops" => <<~RUBY,
       sums = Numo::Parallel.map(0...40, in_processes: 2) do |i|
@@ -85,11 +90,11 @@ class NumoSmallMemoryTest < NumoTest
           -> { Numo::Shared.share(Numo::UInt8.zeros(20 << 20)) },
           -> { Shmarray::Array.create(:uint8, 20 << 20) }
         ].each do |make|
-          kept = []
+          results = []
           begin
-            5.times { kept << make.call }
+            5.times { results << make.call }
           rescue Errno::ENOSPC
-            puts kept.size unless [2, 3].include?(kept.size)
+            puts results.size unless [2, 3].include?(results.size)
           else
             puts "no error"
           end

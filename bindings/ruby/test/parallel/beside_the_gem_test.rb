@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Together with the gem parallel: its processes write to captured shared arrays, and a Reference
 # brings one back.

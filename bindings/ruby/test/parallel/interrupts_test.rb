@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Ctrl-C, and exceptions of other threads, at any instant of a call of Numo::Parallel: the call ends
 # by that exception, prints nothing, and leaves no process and no thread.
@@ -152,7 +152,8 @@ class NumoInterruptsTest < NumoTest
 
   # Raises as Timeout does.
   def relay_usr1
-    main, asked = Thread.current, Queue.new
+    main = Thread.current
+    asked = Queue.new
     trap("USR1") { asked << 1 }
     Thread.new { asked.pop && main.raise(Interrupt) }
   end

@@ -22,7 +22,7 @@ use crate::array::ArrayObject;
 use crate::numo_shared;
 
 /// Defines the private `Shmarray.arrays_in?` and `Shmarray.extended?`.
-pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
+pub(super) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("extended?", function!(is_extended, 1))?;
     shmarray.define_singleton_method("arrays_in?", function!(has_arrays, 1))
 }
@@ -31,11 +31,11 @@ pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
 /// Arrays, Hashes and Structs.
 fn has_arrays(ruby: &Ruby, object: Value) -> Result<bool, Error> {
     let mut walk = Walk { waiting: Vec::new(), seen: FxHashSet::default(), found: false, ruby };
-    walk.look_at(object.as_raw());
+    walk.visit(object.as_raw());
     while let Some(container) = walk.waiting.pop().filter(|_| !walk.found) {
         if walk.seen.insert(container) {
             protect(|| {
-                walk.look_into(container);
+                walk.visit_members(container);
                 Qnil.into()
             })?;
         }
@@ -53,7 +53,7 @@ struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    fn look_at(&mut self, object: VALUE) {
+    fn visit(&mut self, object: VALUE) {
         if SPECIAL_CONST_P(object) {
             return;
         }
@@ -75,8 +75,8 @@ impl Walk<'_> {
         }
     }
 
-    fn look_into(&mut self, container: VALUE) {
-        // SAFETY: `look_at` puts only Arrays, Hashes and Structs into `waiting`, which are heap
+    fn visit_members(&mut self, container: VALUE) {
+        // SAFETY: `visit` puts only Arrays, Hashes and Structs into `waiting`, which are heap
         // objects.
         match unsafe { RB_BUILTIN_TYPE(container) } {
             ruby_value_type::RUBY_T_ARRAY => {
@@ -89,25 +89,21 @@ impl Walk<'_> {
                 // SAFETY: `start` and `count` describe one Array, which nothing changes while the
                 // slice is borrowed.
                 let elements = unsafe { slice_of(start, count) };
-                elements.iter().for_each(|&element| self.look_at(element));
+                elements.iter().for_each(|&element| self.visit(element));
             }
             ruby_value_type::RUBY_T_HASH => {
                 // SAFETY: the type is `RUBY_T_HASH`; the function takes a `Walk`, and `self` is
                 // borrowed by nobody else during the call.
                 unsafe {
-                    rb_hash_foreach(
-                        container,
-                        Some(look_at_pair),
-                        std::ptr::from_mut(self) as VALUE,
-                    )
+                    rb_hash_foreach(container, Some(visit_pair), std::ptr::from_mut(self) as VALUE)
                 };
             }
             _ => {
-                // SAFETY: `look_at` lets only three types wait, so this container is a Struct.
+                // SAFETY: `visit` lets only three types wait, so this container is a Struct.
                 let size = unsafe { rb_struct_size(container) };
                 // SAFETY: `rb_struct_size` returns an Integer, and a Struct's size fits a C long.
                 let count = unsafe { rb_num2long(size) };
-                (0..count).for_each(|at| self.look_at(member(container, at)));
+                (0..count).for_each(|at| self.visit(member(container, at)));
             }
         }
     }
@@ -131,11 +127,12 @@ fn member(of: VALUE, at: c_long) -> VALUE {
     unsafe { rb_struct_aref(of, number) }
 }
 
-unsafe extern "C" fn look_at_pair(key: VALUE, value: VALUE, walk: VALUE) -> c_int {
-    // SAFETY: `look_into` passes its exclusive `Walk`, and waits while Ruby calls this function.
+unsafe extern "C" fn visit_pair(key: VALUE, value: VALUE, walk: VALUE) -> c_int {
+    // SAFETY: `visit_members` passes its exclusive `Walk`, and waits while Ruby calls this
+    // function.
     let walk = unsafe { &mut *(walk as *mut Walk<'_>) };
-    walk.look_at(key);
-    walk.look_at(value);
+    walk.visit(key);
+    walk.visit(value);
     st_retval::ST_CONTINUE as c_int
 }
 

@@ -8,7 +8,7 @@ use magnus::{Class, Error, Object, RModule, RString, Ruby, function};
 use crate::error::{argument_error, named_class};
 
 /// Defines `Shmarray.process_fd` and `Shmarray.write_some`.
-pub(crate) fn define(shmarray: RModule) -> Result<(), Error> {
+pub(super) fn define(shmarray: RModule) -> Result<(), Error> {
     shmarray.define_singleton_method("process_fd", function!(process_fd, 1))?;
     shmarray.define_singleton_method("write_some", function!(write_some, 3))
 }

@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Numo::Parallel: the options that programs for the gem parallel use.
 class NumoParallelOptionsTest < NumoTest
@@ -19,10 +19,10 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   def test_the_results_of_threads_are_the_objects_themselves
-    kept = {}
-    results = P.map([1, 2], in_threads: 2) { |n| kept[n] = Numo::Int32.new(3).fill(n) }
-    assert_same kept[1], results[0]
-    assert_same kept[2], results[1]
+    returned = {}
+    results = P.map([1, 2], in_threads: 2) { |n| returned[n] = Numo::Int32.new(3).fill(n) }
+    assert_same returned[1], results[0]
+    assert_same returned[2], results[1]
   end
 
   def test_errors_and_breaks_end_threads
@@ -34,7 +34,8 @@ class NumoParallelOptionsTest < NumoTest
     assert_equal 4, P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(P::Break, 4) : n }
     assert_equal 5, P.map([1, 2], in_threads: 2) { |n| n == 2 ? raise(P::Kill, 5) : sleep }
     interrupted = Class.new(StandardError)
-    caller, begun = Thread.current, Queue.new
+    caller = Thread.current
+    begun = Queue.new
     Thread.new { begun.pop && caller.raise(interrupted) }
     assert_raises(interrupted) { P.each([1, 2], in_threads: 2) { begun << 1 && sleep } }
     assert_equal [Thread.current], Thread.list.select { |thread| thread.status == "run" }
@@ -79,7 +80,8 @@ class NumoParallelOptionsTest < NumoTest
   end
 
   def test_results_that_nobody_wants
-    items, heard = [1, 2], []
+    items = [1, 2]
+    heard = []
     assert_same items, P.map(items, in_processes: 2, preserve_results: false) { |n| n }
     assert_same items, P.map(items, in_threads: 2, preserve_results: false) { |n| n }
     finish = ->(_, _, result) { heard << result }
@@ -111,7 +113,8 @@ class NumoParallelOptionsTest < NumoTest
 
   # A queue that others fill, and one whose items need the results of the others.
   def test_a_producer_that_waits
-    queue, done = Queue.new, Queue.new
+    queue = Queue.new
+    done = Queue.new
     filler = Thread.new do
       [1, 2, 3].each { |item| (queue << item) && done.pop }
       queue << P::Stop

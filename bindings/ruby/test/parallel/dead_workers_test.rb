@@ -1,6 +1,6 @@
 # frozen_string_literal: true
 
-require_relative "helper"
+require_relative "../helper"
 
 # Holds of Numo::Parallel's workers are released after their process has been waited for.
 class NumoDeadWorkersTest < NumoTest
@@ -8,7 +8,7 @@ class NumoDeadWorkersTest < NumoTest
 
   # Runs in a worker, which holds the array until it ends.
   def keep
-    @kept = Numo::Shared.new(Numo::UInt8, BYTES).fill(1)
+    @array = Numo::Shared.new(Numo::UInt8, BYTES).fill(1)
   end
 
   def listed_bytes
