@@ -4,7 +4,7 @@ import os
 import shlex
 import subprocess
 
-from running import ROOT, Suite
+from suite import ROOT, Suite
 
 BINDINGS = ["-p", "shmarray-ffi", "-p", "shmarray-cli"]
 EVERY_CRATE = ["-p", "shmarray", *BINDINGS, "-p", "shmarray-python", "-p", "shmarray-ruby"]

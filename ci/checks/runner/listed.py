@@ -46,7 +46,7 @@ from commands import (
     stubtest,
     with_drivers,
 )
-from running import ROOT, Suite
+from suite import ROOT, Suite
 
 # The suites that take longest, longest first: they begin first, so that no core is idle at the end.
 LONGEST = (

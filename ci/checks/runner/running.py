@@ -21,9 +21,9 @@ from dataclasses import dataclass
 
 import junit
 import processes
+from suite import ROOT, Suite
 
 HERE = pathlib.Path(__file__).resolve().parent
-ROOT = HERE.parents[2]
 LOGS = ROOT / "target/ci/logs"
 JUNIT = ROOT / "target/ci/junit"
 LAST_LINES = 60
@@ -77,29 +77,6 @@ def expect_children():
     """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     LOGS.mkdir(parents=True, exist_ok=True)
-
-
-@dataclass
-class Suite:
-    """A suite of tests: its name, its command, and which form of ci/test it belongs to.
-
-    In the command `{junit}` stands for the folder of the suite's JUnit files. A text in the place
-    of the command is the reason to skip the suite. If `is_one_check`, the command leaves no JUnit
-    files: it is the only test.
-    """
-
-    name: str
-    command: list | str
-    is_one_check: bool = False
-    form: str = "quick"
-
-    @property
-    def label(self):
-        return self.name if self.form == "quick" else f"{self.name} --{self.form}"
-
-    @property
-    def slug(self):
-        return re.sub(r"\W+", "-", self.label)
 
 
 @dataclass
