@@ -9,7 +9,6 @@ has run or used the processor for long, the suite is stuck: it is shown, killed,
 import contextlib
 import os
 import pathlib
-import re
 import select
 import shutil
 import signal
