@@ -673,16 +673,16 @@ SHMA_API void shma_message_close(shma_message *message);
  */
 typedef struct shma_channel shma_channel;
 
-/** Who receives a message: SHMA_QUEUE or SHMA_BROADCAST. */
+/** Who receives a message: SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST. */
 typedef int32_t shma_channel_mode;
 
 /** What a sender does when all slots are taken. */
 typedef int32_t shma_when_full;
 
 /** One of the receivers. */
-#define SHMA_QUEUE 0
+#define SHMA_CHANNEL_QUEUE 0
 /** Each receiver, from when it joined. */
-#define SHMA_BROADCAST 1
+#define SHMA_CHANNEL_BROADCAST 1
 /** It waits. */
 #define SHMA_WHEN_FULL_BLOCK 0
 /** It drops the oldest message; receivers are told how many they missed. */
@@ -706,7 +706,7 @@ typedef struct shma_channel_options {
     uint32_t slots;
     /** How many processes and threads can have the channel open, at most 1023; 0 stands for 128. */
     uint32_t ends;
-    /** SHMA_QUEUE or SHMA_BROADCAST. */
+    /** SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST. */
     shma_channel_mode mode;
     /** SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR. */
     shma_when_full when_full;
@@ -745,7 +745,7 @@ shma_status shma_channel_create(const char *name,
                                 shma_error *error);
 
 /**
- * Creates a channel whose messages are arrays that lie elsewhere in shared memory: each message
+ * Creates a channel whose messages are shared arrays outside of the channel: each message
  * holds its array until it is received. Fails like shma_channel_create.
  * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
@@ -806,7 +806,7 @@ SHMA_API size_t shma_channel_ndim(const shma_channel *channel);
  */
 SHMA_API const int64_t *shma_channel_shape(const shma_channel *channel);
 
-/** Returns 1 if the messages are handles of arrays that lie elsewhere, else 0. */
+/** Returns 1 if the messages are handles of shared arrays, else 0. */
 SHMA_API int32_t shma_channel_has_handles(const shma_channel *channel);
 
 /** Writes 1 to ready_out if a receive need not wait now, else 0. */

@@ -103,10 +103,11 @@ pub unsafe extern "C" fn shma_array_create(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
-        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
-        let (shape, (dtype, options)) =
-            (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
+        // SAFETY: `shape_of` needs `ndim` numbers: P3 of the crate, which the C caller guarantees.
+        let shape = unsafe { shape_of(shape, ndim) }?;
+        // SAFETY: `read_options` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let (dtype, options) = unsafe { read_options(dtype, options) }?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.
         unsafe {
@@ -138,10 +139,11 @@ pub unsafe extern "C" fn shma_array_share(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `shape_of` needs `ndim` numbers and `read_options` a struct with its size and
-        // texts: P3, P1 and P2 of the crate, which the C caller guarantees.
-        let (shape, (dtype, options)) =
-            (unsafe { shape_of(shape, ndim) }?, unsafe { read_options(dtype, options) }?);
+        // SAFETY: `shape_of` needs `ndim` numbers: P3 of the crate, which the C caller guarantees.
+        let shape = unsafe { shape_of(shape, ndim) }?;
+        // SAFETY: `read_options` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let (dtype, options) = unsafe { read_options(dtype, options) }?;
         // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of
         // the crate, which the C caller guarantees.
         let strides = unsafe { strides_of(strides, &shape, &dtype) }?;

@@ -35,12 +35,12 @@ impl shma_channel {
     }
 }
 
-/// Who receives a message: SHMA_QUEUE or SHMA_BROADCAST.
+/// Who receives a message: SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST.
 pub type shma_channel_mode = i32;
 /// One of the receivers.
-pub const SHMA_QUEUE: shma_channel_mode = 0;
+pub const SHMA_CHANNEL_QUEUE: shma_channel_mode = 0;
 /// Each receiver, from when it joined.
-pub const SHMA_BROADCAST: shma_channel_mode = 1;
+pub const SHMA_CHANNEL_BROADCAST: shma_channel_mode = 1;
 
 /// What a sender does when all slots are taken.
 pub type shma_when_full = i32;
@@ -65,7 +65,7 @@ pub struct shma_channel_options {
     pub slots: u32,
     /// How many processes and threads can have the channel open, at most 1023; 0 stands for 128.
     pub ends: u32,
-    /// SHMA_QUEUE or SHMA_BROADCAST.
+    /// SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST.
     pub mode: shma_channel_mode,
     /// SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR.
     pub when_full: shma_when_full,
@@ -103,9 +103,9 @@ unsafe fn chosen(options: *const shma_channel_options) -> Result<ChannelOptions,
     // guarantees by the `# Safety` section. It is not NULL (checked above).
     let options = unsafe { copied(options) }?;
     let mode = match options.mode {
-        SHMA_QUEUE => ChannelMode::Queue,
-        SHMA_BROADCAST => ChannelMode::Broadcast,
-        other => return Err(none_of("mode", other, "SHMA_", &ChannelMode::ALL)),
+        SHMA_CHANNEL_QUEUE => ChannelMode::Queue,
+        SHMA_CHANNEL_BROADCAST => ChannelMode::Broadcast,
+        other => return Err(none_of("mode", other, "SHMA_CHANNEL_", &ChannelMode::ALL)),
     };
     let when_full = match options.when_full {
         SHMA_WHEN_FULL_BLOCK => WhenFull::Block,
@@ -171,7 +171,7 @@ pub unsafe extern "C" fn shma_channel_create(
     })
 }
 
-/// Creates a channel whose messages are arrays that lie elsewhere in shared memory: each message
+/// Creates a channel whose messages are shared arrays outside of the channel: each message
 /// holds its array until it is received. Fails like shma_channel_create.
 /// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
@@ -285,7 +285,7 @@ pub extern "C" fn shma_channel_shape(channel: Option<&shma_channel>) -> *const i
     channel.map_or(std::ptr::null(), |channel| channel.shape.as_ptr())
 }
 
-/// Returns 1 if the messages are handles of arrays that lie elsewhere, else 0.
+/// Returns 1 if the messages are handles of shared arrays, else 0.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_channel_has_handles(channel: Option<&shma_channel>) -> i32 {
     channel.map_or(0, |channel| channel.channel.has_handles().into())

@@ -167,8 +167,8 @@ fn report(failure: &Failure, error: Option<&mut shma_error>) -> shma_status {
         let message = failure.message();
         *error =
             shma_error { status, os_errno: failure.os_errno(), message: [0; SHMA_MESSAGE_BYTES] };
-        let kept = truncated(&message, SHMA_MESSAGE_BYTES - 1);
-        for (to, byte) in error.message.iter_mut().zip(kept.bytes()) {
+        let text = truncated(&message, SHMA_MESSAGE_BYTES - 1);
+        for (to, byte) in error.message.iter_mut().zip(text.bytes()) {
             *to = byte as c_char;
         }
     }

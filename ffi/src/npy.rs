@@ -30,9 +30,12 @@ pub unsafe extern "C" fn shma_npy_load(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `path_of` needs NULL or a live zero-terminated text, and `Chosen::read` a struct
-        // with its size and texts: P2 and P1 of the crate, which the C caller guarantees.
-        let (path, chosen) = (unsafe { path_of("path", path) }?, unsafe { Chosen::read(options) }?);
+        // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees.
+        let path = unsafe { path_of("path", path) }?;
+        // SAFETY: `Chosen::read` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let chosen = unsafe { Chosen::read(options) }?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, || load(Source::file(path)?, &chosen)) }
@@ -56,10 +59,12 @@ pub unsafe extern "C" fn shma_npy_load_bytes(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `file_in_memory` needs NULL or `size_bytes` bytes, and `Chosen::read` a struct
-        // with its size and texts: P1 to P3 of the crate, which the C caller guarantees.
-        let (source, chosen) =
-            (unsafe { file_in_memory(data, size_bytes) }?, unsafe { Chosen::read(options) }?);
+        // SAFETY: `file_in_memory` needs NULL or `size_bytes` bytes: P3 of the crate, which the C
+        // caller guarantees.
+        let source = unsafe { file_in_memory(data, size_bytes) }?;
+        // SAFETY: `Chosen::read` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let chosen = unsafe { Chosen::read(options) }?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, || load(source, &chosen)) }
@@ -92,10 +97,12 @@ pub unsafe extern "C" fn shma_npy_load_batch(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `list` needs NULL or `count` pointers, and `Chosen::read` a struct with its size
-        // and texts: P1 to P3 of the crate, which the C caller guarantees.
-        let (paths, chosen) =
-            (unsafe { list("paths", paths, count) }?, unsafe { Chosen::read(options) }?);
+        // SAFETY: `list` needs NULL or `count` pointers: P3 of the crate, which the C caller
+        // guarantees.
+        let paths = unsafe { list("paths", paths, count) }?;
+        // SAFETY: `Chosen::read` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let chosen = unsafe { Chosen::read(options) }?;
         // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
         // caller guarantees for each of `paths`.
         let paths = paths.iter().map(|path| unsafe { path_of("paths", *path) });

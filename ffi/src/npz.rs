@@ -140,10 +140,12 @@ pub unsafe extern "C" fn shma_npz_open(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `path_of` needs NULL or a live zero-terminated text, and `read_options` NULL or a
-        // struct with its size: P2 and P1 of the crate, which the C caller guarantees.
-        let (path, options) =
-            (unsafe { path_of("path", path) }?, unsafe { read_options(options) }?);
+        // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees.
+        let path = unsafe { path_of("path", path) }?;
+        // SAFETY: `read_options` needs NULL or a struct with its size: P1 of the crate, which the C
+        // caller guarantees.
+        let options = unsafe { read_options(options) }?;
         let file = path.display().to_string();
         let make = || shma_npz::open(Source::file(path)?, file, options);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
@@ -172,10 +174,11 @@ pub unsafe extern "C" fn shma_npz_open_bytes(
 ) -> shma_status {
     guard(error, || {
         // SAFETY: `file_in_memory` needs bytes that are readable as long as the object, which the C
-        // caller guarantees by the `# Safety` section; `read_options` needs NULL or a struct with
-        // its size: P1 of the crate.
-        let (source, options) =
-            (unsafe { file_in_memory(data, size_bytes) }?, unsafe { read_options(options) }?);
+        // caller guarantees by the `# Safety` section.
+        let source = unsafe { file_in_memory(data, size_bytes) }?;
+        // SAFETY: `read_options` needs NULL or a struct with its size: P1 of the crate, which the C
+        // caller guarantees.
+        let options = unsafe { read_options(options) }?;
         let make = || shma_npz::open(source, "the archive in memory".to_owned(), options);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `npz_out`.
@@ -230,9 +233,12 @@ pub unsafe extern "C" fn shma_npz_load(
 ) -> shma_status {
     guard(error, || {
         let npz = needed("npz", npz)?;
-        // SAFETY: `text_of` needs NULL or a live zero-terminated text, and `Chosen::read` a struct
-        // with its size and texts: P2 and P1 of the crate, which the C caller guarantees.
-        let (name, chosen) = (unsafe { text_of("name", name) }?, unsafe { Chosen::read(options) }?);
+        // SAFETY: `text_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees.
+        let name = unsafe { text_of("name", name) }?;
+        // SAFETY: `Chosen::read` needs a struct with its size and texts: P1 and P2 of the crate,
+        // which the C caller guarantees.
+        let chosen = unsafe { Chosen::read(options) }?;
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `array_out`.
         unsafe { produce("array_out", array_out, || npz.load(name, &chosen)) }
@@ -294,10 +300,12 @@ pub unsafe extern "C" fn shma_npz_save(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        // SAFETY: `path_of` needs NULL or a live zero-terminated text, and `read_options` NULL or a
-        // struct with its size: P2 and P1 of the crate, which the C caller guarantees.
-        let (path, options) =
-            (unsafe { path_of("path", path) }?, unsafe { read_options(options) }?);
+        // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees.
+        let path = unsafe { path_of("path", path) }?;
+        // SAFETY: `read_options` needs NULL or a struct with its size: P1 of the crate, which the C
+        // caller guarantees.
+        let options = unsafe { read_options(options) }?;
         // SAFETY: `list` needs NULL or `count` pointers: P3 of the crate, which the C caller
         // guarantees for `names`.
         let names = unsafe { list("names", names, count) }?.iter();
@@ -324,7 +332,8 @@ fn save(
     let contents = arrays.iter().map(|array| Ok(Contents::Elements(Elements::of(array)?)));
     let contents = contents.collect::<Result<Vec<_>, Failure>>()?;
     let members: Vec<_> = names.iter().map(String::as_str).zip(contents).collect();
-    let (is_deflated, threads) = (options.deflated != 0, options.threads as usize);
+    let is_deflated = options.deflated != 0;
+    let threads = options.threads as usize;
     // Core refuses what is too large for it.
     let align = u16::try_from(options.align).unwrap_or(u16::MAX);
     Ok(npy::save_npz(path, &members, NpzOptions { is_deflated, threads, align })?)

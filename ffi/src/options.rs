@@ -92,16 +92,18 @@ pub(crate) unsafe fn copied<T: Growing>(options: *const T) -> Result<T, Failure>
     // SAFETY: `from_raw_parts` needs that many initialized bytes, which the caller guarantees by
     // the `# Safety` section; `is_a_size` has refused the sizes of uninitialized structs.
     let bytes = unsafe { std::slice::from_raw_parts(options.cast::<u8>(), struct_bytes) };
-    let (known, later) = bytes.split_at(struct_bytes.min(size_of::<T>()));
+    let (current, later) = bytes.split_at(struct_bytes.min(size_of::<T>()));
     if let Some(position) = later.iter().position(|byte| *byte != 0) {
-        let at = known.len() + position;
+        let at = current.len() + position;
         let reason = format!("a field of a later version is set: byte {at} of {struct_bytes}");
         return Err(invalid("options", reason));
     }
     let mut copy = std::mem::MaybeUninit::<T>::zeroed();
-    // SAFETY: `known` has at most the bytes of the struct (`min` above), and `copy` is a local of
+    // SAFETY: `current` has at most the bytes of the struct (`min` above), and `copy` is a local of
     // this function, so the two do not overlap.
-    unsafe { std::ptr::copy_nonoverlapping(known.as_ptr(), copy.as_mut_ptr().cast(), known.len()) };
+    unsafe {
+        std::ptr::copy_nonoverlapping(current.as_ptr(), copy.as_mut_ptr().cast(), current.len())
+    };
     // SAFETY: every bit pattern is a value of the struct, as `Growing` demands, and `zeroed` has
     // initialized the bytes that were not copied.
     Ok(unsafe { copy.assume_init() })

@@ -508,7 +508,7 @@ static bool open_common(shma_channel **channel, bool is_queue) {
     options.slots = 5;
     options.exist_ok = 1;
     if (!is_queue) {
-        options.mode = SHMA_BROADCAST;
+        options.mode = SHMA_CHANNEL_BROADCAST;
         options.when_full = SHMA_WHEN_FULL_DROP_OLDEST;
     }
     return *channel ||

@@ -74,7 +74,8 @@ static int32_t loan_outcome(const shma_channel *channel) {
 
 static void a_message_arrives_with_its_facts(void **state) {
     (void)state;
-    shma_channel *sends = created(4, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK), *receives = opened();
+    shma_channel *sends = created(4, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *receives = opened();
     assert_int_equal(shma_channel_dtype(receives), SHMA_INT32);
     assert_int_equal(shma_channel_ndim(receives), 1);
     assert_int_equal(shma_channel_shape(receives)[0], 2);
@@ -99,7 +100,7 @@ static void a_message_arrives_with_its_facts(void **state) {
 
 static void a_channel_is_handed_over_by_its_handle(void **state) {
     (void)state;
-    shma_channel *sends = created(4, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK), *receives = NULL;
+    shma_channel *sends = created(4, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK), *receives = NULL;
     char handle[512] = "", again[512] = "";
     size_t needed = 0;
     shma_error error = SHMA_ERROR_INIT;
@@ -126,13 +127,14 @@ static void a_channel_is_handed_over_by_its_handle(void **state) {
 
 static void outcomes_are_no_errors(void **state) {
     (void)state;
-    shma_channel *waits = created(1, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *waits = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
     shma_delivery *delivery = NULL;
     assert_int_equal(shma_channel_receive(waits, at_once, &delivery, NULL), SHMA_TIMED_OUT);
     send_number(waits, 1, "");
     assert_int_equal(loan_outcome(waits), SHMA_TIMED_OUT);
     shma_channel_close(waits);
-    shma_channel *fails = created(1, SHMA_QUEUE, SHMA_WHEN_FULL_ERROR), *receives = opened();
+    shma_channel *fails = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_ERROR);
+    shma_channel *receives = opened();
     send_number(fails, 1, "");
     assert_int_equal(loan_outcome(fails), SHMA_FULL);
     shma_channel_end(fails);
@@ -149,7 +151,7 @@ static void outcomes_are_no_errors(void **state) {
 
 static void a_retained_array_keeps_the_slot(void **state) {
     (void)state;
-    shma_channel *channel = created(1, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *channel = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
     send_number(channel, 7, "");
     shma_delivery *delivery = received(channel);
     shma_array *kept = shma_array_retain(shma_delivery_array(delivery));
@@ -163,7 +165,7 @@ static void a_retained_array_keeps_the_slot(void **state) {
 
 static void a_broadcast_goes_to_all_and_counts_what_was_missed(void **state) {
     (void)state;
-    shma_channel *sends = created(2, SHMA_BROADCAST, SHMA_WHEN_FULL_DROP_OLDEST);
+    shma_channel *sends = created(2, SHMA_CHANNEL_BROADCAST, SHMA_WHEN_FULL_DROP_OLDEST);
     shma_channel *quick = opened(), *slow = opened();
     for (int32_t number = 0; number < 5; number++) {
         send_number(sends, number, "");
@@ -215,7 +217,7 @@ static void shapes_may_vary_and_arrays_may_lie_elsewhere(void **state) {
 
 static void private_memory_is_sent_with_any_strides(void **state) {
     (void)state;
-    shma_channel *channel = created(2, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *channel = created(2, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
     const int32_t numbers[] = {1, 2, 3};
     const int64_t backwards[] = {-8}, three[] = {3};
     assert_int_equal(shma_channel_send(channel, numbers + 2, SHMA_INT32, 1, pair, backwards, NULL,
@@ -239,7 +241,8 @@ static void private_memory_is_sent_with_any_strides(void **state) {
 
 static void the_fd_is_readable_while_there_is_something(void **state) {
     (void)state;
-    shma_channel *sends = created(2, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK), *receives = opened();
+    shma_channel *sends = created(2, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *receives = opened();
     int fd = -1;
     int32_t is_ready = -1;
     assert_int_equal(shma_channel_fd(receives, &fd, NULL), SHMA_OK);
@@ -259,7 +262,7 @@ static void the_fd_is_readable_while_there_is_something(void **state) {
 
 static void a_killed_sender_is_told_apart(void **state) {
     (void)state;
-    shma_channel *receives = created(1, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *receives = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
     const pid_t child = fork();
     if (child == 0) {
         send_number(receives, 1, "");
@@ -277,7 +280,7 @@ static void a_killed_sender_is_told_apart(void **state) {
 static void bad_arguments_are_refused_and_nothing_is_lost(void **state) {
     (void)state;
     shma_error error = SHMA_ERROR_INIT;
-    shma_channel *channel = created(1, SHMA_QUEUE, SHMA_WHEN_FULL_BLOCK), *other = NULL;
+    shma_channel *channel = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK), *other = NULL;
     const int32_t invalid = SHMA_ERROR_INVALID_ARGUMENT;
     assert_int_equal(shma_channel_create("numbers", SHMA_INT32, 1, pair, NULL, NULL, &other, NULL),
                      SHMA_ERROR_EXISTS);
@@ -289,7 +292,7 @@ static void bad_arguments_are_refused_and_nothing_is_lost(void **state) {
     options.mode = 7;
     assert_int_equal(shma_channel_create("b", SHMA_INT32, 1, pair, NULL, &options, &other, NULL),
                      invalid);
-    options.mode = SHMA_QUEUE;
+    options.mode = SHMA_CHANNEL_QUEUE;
     options.when_full = -1;
     assert_int_equal(shma_channel_create_by_handle("b", &options, &other, NULL), invalid);
     options = (shma_channel_options)SHMA_CHANNEL_OPTIONS_INIT;

@@ -39,8 +39,8 @@ inline namespace SHMARRAY_MODE {
 
 /// Who receives a message.
 enum class channel_mode : shma_channel_mode {
-    queue = SHMA_QUEUE,        ///< one of the receivers
-    broadcast = SHMA_BROADCAST ///< each receiver, from when it joined
+    queue = SHMA_CHANNEL_QUEUE,        ///< one of the receivers
+    broadcast = SHMA_CHANNEL_BROADCAST ///< each receiver, from when it joined
 };
 
 /// What a sender does when all slots are taken.
@@ -219,7 +219,7 @@ class channel {
         return channel(produced);
     }
 
-    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory. Each
+    /// Creates a channel whose messages are shared arrays outside of the channel. Each
     /// message holds its array until it is received. Throws like create().
     static channel create_by_handle(std::string_view name, const channel_options &chosen = {}) {
         return try_create_by_handle(name, chosen).value();
