@@ -164,21 +164,12 @@ TEST_FILE = re.compile(r"tests?[/_.]|_tests?\b")
 STAND_INS = re.compile(
     r"/system/.*|/control/(?:channel_words|mapped|modelled\w*)\.rs|/multiprocessing/.*"
 )
-# (the source, the name): why it stands for two. The sources of core are to lose theirs.
+# (the source, the name): why it stands for two.
 HOMONYMS_EXCEPTED = {
     ("bindings/python/python/", "WorkerLost"): "the same error, which is also BrokenProcessPool",
     ("bindings/ruby/lib/", "Array"): "one class, opened in each of its files",
     ("bindings/ruby/lib/", "Channel"): "Numo's channel is a Shmarray::Channel",
     ("bindings/ruby/lib/", "NpzFile"): "Numo's file is a Shmarray::NpzFile",
-    ("core/src/", "Directory"): "of an archive; of segments",
-    ("core/src/", "End"): "of a channel; of a copy",
-    ("core/src/", "Ends"): "of a channel; of an item",
-    ("core/src/", "Entry"): "of a lease table; of an archive; of a directory",
-    ("core/src/", "Fault"): "in JSON; in a file",
-    ("core/src/", "Header"): "of a segment; of an NPY file",
-    ("core/src/", "Item"): "of a type string; of a reduction",
-    ("core/src/", "Member"): "of a JSON object; of an archive, read; and written",
-    ("core/src/", "Source"): "of an event; of a file's bytes",
 }
 
 

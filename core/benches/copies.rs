@@ -20,7 +20,7 @@ pub(crate) mod value {
     }
 }
 
-use element::copy::{End, copy_in_parts};
+use element::copy::{Strided, copy_in_parts};
 use value::shape::{Layout, Order};
 
 /// Elements of eight bytes, 32 MB.
@@ -55,8 +55,8 @@ fn copied<const PARTS: usize>(bencher: Bencher<'_, '_>, source: &str) {
     let memory = vec![1u8; 2 * BYTES];
     let mut target = vec![1u8; BYTES];
     bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
-        let from = End { start: memory.as_ptr().cast_mut(), layout: &from };
-        let to = End { start: target.as_mut_ptr(), layout: &to };
+        let from = Strided { start: memory.as_ptr().cast_mut(), layout: &from };
+        let to = Strided { start: target.as_mut_ptr(), layout: &to };
         // SAFETY: the copy needs mapped memory at both ends: each vector has all the bytes that its
         // layout describes, and they do not overlap.
         unsafe { copy_in_parts(to, from, ITEM, PARTS) };
@@ -78,8 +78,8 @@ mod wide {
         let memory = vec![1u8; BYTES];
         let mut target = vec![1u8; BYTES];
         bencher.counter(BytesCount::new(BYTES)).bench_local(|| {
-            let from = End { start: memory.as_ptr().cast_mut(), layout: &turned };
-            let to = End { start: target.as_mut_ptr(), layout: &dense };
+            let from = Strided { start: memory.as_ptr().cast_mut(), layout: &turned };
+            let to = Strided { start: target.as_mut_ptr(), layout: &dense };
             // SAFETY: the copy needs mapped memory at both ends: each vector has all the bytes that
             // its layout describes, and they do not overlap.
             unsafe { copy_in_parts(to, from, ITEM, PARTS) };
@@ -117,7 +117,9 @@ mod files {
     use std::fs::File;
     use std::os::unix::fs::FileExt;
 
-    use super::{BYTES, Bencher, BytesCount, End, ITEM, Layout, SOURCES, element::copy, layout};
+    use super::{
+        BYTES, Bencher, BytesCount, ITEM, Layout, SOURCES, Strided, element::copy, layout,
+    };
 
     fn new_file() -> File {
         let memory =
@@ -126,7 +128,7 @@ mod files {
     }
 
     fn write(from: &Layout, memory: &[u8], file: &File, parts: usize) {
-        let from = End { start: memory.as_ptr().cast_mut(), layout: from };
+        let from = Strided { start: memory.as_ptr().cast_mut(), layout: from };
         let write = |offset, start, bytes| {
             // SAFETY: the piece can be read, as `write_in_parts` promises, and no thread of this
             // program writes to it.

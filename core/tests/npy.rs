@@ -7,7 +7,7 @@ mod support;
 use std::io::Cursor;
 
 use shmarray::npy::{
-    Batch, Contents, Elements, Header, Npy, Npz, NpzOptions, Source, save, save_npz, write_npy,
+    Batch, Contents, Elements, Npy, NpyHeader, Npz, NpzOptions, Source, save, save_npz, write_npy,
     write_npz,
 };
 use shmarray::{Array, DType, ErrorKind, Options, Order};
@@ -173,7 +173,7 @@ fn a_batch_has_the_arrays_of_all_files_in_their_order() {
 
 #[test]
 fn a_header_is_the_bytes_that_numpy_writes() {
-    let header = Header::new(DType::parse("<f8").unwrap(), &[3, 4], Order::C).unwrap();
+    let header = NpyHeader::new(DType::parse("<f8").unwrap(), &[3, 4], Order::C).unwrap();
     let text = "{'descr': '<f8', 'fortran_order': False, 'shape': (3, 4), }";
     let bytes = header.to_bytes().unwrap();
     assert_eq!(&bytes[..10], b"\x93NUMPY\x01\x00\x76\x00");

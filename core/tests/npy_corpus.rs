@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use flate2::read::GzDecoder;
 use serde_json::Value;
 use shmarray::npy::{
-    Contents, Elements, Header, Member, Npy, Npz, NpzOptions, Source, write_npy, write_npz,
+    Contents, Elements, Member, Npy, NpyHeader, Npz, NpzOptions, Source, write_npy, write_npz,
 };
 use shmarray::{Array, Error, Options, Order};
 use support::scenario;
@@ -92,7 +92,7 @@ fn is(what: &str, found: impl Into<Value>, says: &Value) -> Result<(), String> {
 }
 
 /// Returns the `descr` as a header of NumPy's has it.
-fn descr_of(header: &Header) -> String {
+fn descr_of(header: &NpyHeader) -> String {
     let bytes = header.to_bytes().unwrap();
     let text: String = match bytes[6] {
         3 => String::from_utf8(bytes[12..].to_vec()).unwrap(),
@@ -105,7 +105,7 @@ fn descr_of(header: &Header) -> String {
 }
 
 /// Whether an array is what the corpus says. `stored` are its elements as they lie in the file.
-fn agrees(says: &Value, header: &Header, array: &Array, stored: &[u8]) -> Result<(), String> {
+fn agrees(says: &Value, header: &NpyHeader, array: &Array, stored: &[u8]) -> Result<(), String> {
     let itemsize = array.dtype().itemsize();
     let is_c = header.layout().is_contiguous(itemsize, Order::C);
     is("descr", descr_of(header), &says["descr"])?;

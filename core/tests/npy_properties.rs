@@ -12,7 +12,7 @@ use proptest::sample::select;
 use proptest::test_runner::{Config, TestRunner};
 use serde_json::{Value, json};
 use shmarray::npy::{
-    Contents, Elements, Header, Npy, Npz, NpzOptions, Source, write_npy, write_npz,
+    Contents, Elements, Npy, NpyHeader, Npz, NpzOptions, Source, write_npy, write_npz,
 };
 use shmarray::{Array, DType, Options, Order};
 use support::scenario;
@@ -222,10 +222,10 @@ fn views_that_take_many_pieces_read_as_what_was_written() {
 fn a_header_reads_as_what_was_written() {
     let count = prop_oneof![0u64..9, any::<u64>(), Just(i64::MAX as u64)];
     holds(&(dtype(), vec(count, 0..66), order()), |(dtype, shape, order)| {
-        let Ok(header) = Header::new(dtype.clone(), &shape, order) else { return };
+        let Ok(header) = NpyHeader::new(dtype.clone(), &shape, order) else { return };
         let bytes = header.to_bytes().unwrap();
-        assert_eq!(bytes.len() as u64, Header::size_bytes(&bytes[..12]).unwrap());
-        let read = Header::parse(&bytes).unwrap();
+        assert_eq!(bytes.len() as u64, NpyHeader::size_bytes(&bytes[..12]).unwrap());
+        let read = NpyHeader::parse(&bytes).unwrap();
         assert_eq!(
             (read.dtype().unwrap(), read.shape(), read.order()),
             (&dtype, &shape[..], order)
@@ -285,7 +285,7 @@ fn any_bytes_are_a_header_or_an_error() {
         let size = if major == 1 { &size[..2] } else { &size };
         let bytes = [b"\x93NUMPY", &[major, minor][..], size, &text].concat();
         for bytes in [&bytes[..], &text] {
-            match Header::parse(bytes) {
+            match NpyHeader::parse(bytes) {
                 Ok(header) => assert!(header.data_offset() <= bytes.len() as u64),
                 Err(error) => assert!(error.to_string().starts_with("invalid file in memory: ")),
             }

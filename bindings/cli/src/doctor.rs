@@ -56,8 +56,8 @@ pub(crate) fn room() -> (std::path::PathBuf, directory::Room) {
 
 /// Returns the findings of all checks, the most general first.
 #[cfg(target_os = "linux")]
-fn examine(facts: &read::Facts) -> Vec<finding::Finding> {
-    let read::Facts {
+fn examine(facts: &read::Readings) -> Vec<finding::Finding> {
+    let read::Readings {
         directory,
         container,
         memory,

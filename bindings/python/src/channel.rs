@@ -28,8 +28,8 @@ use crate::segment_memory;
 use crate::text_of;
 use crate::wait::{at_once_or_in_steps, wait_in_steps};
 
-use last::Facts;
 pub(crate) use last::Last;
+use last::MessageInfo;
 use options::Options;
 use slot_arrays::SlotArrays;
 
@@ -38,7 +38,7 @@ use slot_arrays::SlotArrays;
 pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
-    last: Mutex<Option<Facts>>,
+    last: Mutex<Option<MessageInfo>>,
     sender_died: AtomicBool,
     arrays: SlotArrays,
 }
@@ -114,7 +114,7 @@ impl Channel {
     }
 
     fn set_last(&self, delivery: &shmarray::Delivery) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(Facts::of(delivery));
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(MessageInfo::of(delivery));
     }
 }
 

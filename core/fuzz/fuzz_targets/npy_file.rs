@@ -3,14 +3,14 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use shmarray::npy::{Elements, Header, Npy, Source, write_npy};
+use shmarray::npy::{Elements, Npy, NpyHeader, Source, write_npy};
 use shmarray::{Array, Error, Options, Order};
 
 /// The most bytes that are loaded.
 const MOST_BYTES: u64 = 1 << 20;
 
 /// Checks what a header says of sizes, without the library's own arithmetic.
-fn check_sizes(header: &Header, bytes: &[u8]) {
+fn check_sizes(header: &NpyHeader, bytes: &[u8]) {
     let Ok(dtype) = header.dtype() else { return assert!(header.has_objects()) };
     let numbers = header.shape().iter().map(|count| u128::from(*count));
     let size = numbers.fold(u128::from(dtype.itemsize()), |size, count| size.saturating_mul(count));
@@ -20,27 +20,27 @@ fn check_sizes(header: &Header, bytes: &[u8]) {
         _ => 12 + u64::from(u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]])),
     };
     assert_eq!(
-        (header.data_offset(), Header::size_bytes(&bytes[..12.min(bytes.len())]).unwrap()),
+        (header.data_offset(), NpyHeader::size_bytes(&bytes[..12.min(bytes.len())]).unwrap()),
         (length, length)
     );
     assert!(header.layout().is_contiguous(dtype.itemsize(), header.order()));
 }
 
 /// What was read is written, and reads back to the same.
-fn reads_back(header: &Header) {
+fn reads_back(header: &NpyHeader) {
     let Ok(dtype) = header.dtype() else { return };
-    let again = match Header::new(dtype.clone(), header.shape(), header.order()).unwrap().to_bytes()
-    {
-        Ok(written) => Header::parse(&written).unwrap(),
-        Err(error) => panic!("{} was read and cannot be written: {error}", dtype.text()),
-    };
+    let again =
+        match NpyHeader::new(dtype.clone(), header.shape(), header.order()).unwrap().to_bytes() {
+            Ok(written) => NpyHeader::parse(&written).unwrap(),
+            Err(error) => panic!("{} was read and cannot be written: {error}", dtype.text()),
+        };
     assert_eq!(again.dtype().unwrap(), dtype);
     assert_eq!((again.shape(), again.order()), (header.shape(), header.order()));
     assert_eq!((again.layout(), again.data_bytes()), (header.layout(), header.data_bytes()));
 }
 
 /// Returns the elements by rows: those of the file, each copied to its place.
-fn in_rows(header: &Header, stored: &[u8]) -> Vec<u8> {
+fn in_rows(header: &NpyHeader, stored: &[u8]) -> Vec<u8> {
     let itemsize = header.dtype().unwrap().itemsize() as usize;
     let shape: Vec<usize> = header.shape().iter().map(|count| *count as usize).collect();
     if header.order() == Order::C || itemsize == 0 {
@@ -85,7 +85,7 @@ fn check_written(array: &Array) {
 }
 
 fuzz_target!(|bytes: &[u8]| {
-    let parsed = Header::parse(bytes);
+    let parsed = NpyHeader::parse(bytes);
     match (&parsed, Npy::open(Source::bytes(bytes))) {
         (Ok(header), Ok(npy)) => {
             assert_eq!(npy.header(), header);

@@ -2,7 +2,7 @@
 #![allow(unsafe_code)] // copies between addresses
 
 use super::Array;
-use crate::element::copy::{End, copy_elements, copy_in_parts, copy_uncounted, parts_of};
+use crate::element::copy::{Strided, copy_elements, copy_in_parts, copy_uncounted, parts_of};
 use crate::system;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
@@ -48,7 +48,7 @@ impl Array {
         // SAFETY: `copy_elements` needs one shape, which the contiguous layout has, and mapped
         // ends: this array's layout was checked when it was made, and the caller promises that the
         // elements can be written at `start`.
-        unsafe { copy_elements(End { start, layout: &layout }, self.end(), itemsize) };
+        unsafe { copy_elements(Strided { start, layout: &layout }, self.strided(), itemsize) };
         Ok(())
     }
 
@@ -70,7 +70,7 @@ impl Array {
                 format!("{:?} differs from the array's {:?}", layout.shape, self.layout().shape),
             ));
         }
-        let from = End { start: source.cast_mut(), layout };
+        let from = Strided { start: source.cast_mut(), layout };
         let itemsize = self.dtype.itemsize();
         // SAFETY: the caller promises that the source can be read and does not overlap this array.
         // The shapes were just compared, and this array's layout was checked when it was made.
@@ -81,7 +81,7 @@ impl Array {
         // SAFETY: the shapes were just compared; this array's layout was checked when it was made,
         // and it is not read-only; the caller promises that the source can be read and does not
         // overlap it.
-        unsafe { copy_elements(self.end(), from, itemsize) };
+        unsafe { copy_elements(self.strided(), from, itemsize) };
         Ok(())
     }
 
@@ -112,11 +112,13 @@ impl Array {
         let source = Layout::contiguous(&[count], 1, Order::C)?;
         let target = Layout { offset: self.layout().offset + at, ..source.clone() };
         self.segment().prepare_stores(count);
-        let to = End { start: self.segment().data_start().as_ptr(), layout: &target };
+        let to = Strided { start: self.segment().data_start().as_ptr(), layout: &target };
         // SAFETY: both layouts have the shape `[count]`; the target lies inside this array, as was
         // just checked, which is not read-only; the caller promises that `bytes` does not overlap
         // it.
-        unsafe { copy_uncounted(to, End { start: bytes.as_ptr().cast_mut(), layout: &source }) };
+        unsafe {
+            copy_uncounted(to, Strided { start: bytes.as_ptr().cast_mut(), layout: &source })
+        };
         Ok(())
     }
 }
@@ -157,8 +159,8 @@ pub unsafe fn gather(
         return Err(Error::argument("shape", reason));
     }
     dense.check(itemsize, bytes.len() as u64)?;
-    let to = End { start: bytes.as_mut_ptr(), layout: dense };
-    let from = End { start: source.cast_mut(), layout };
+    let to = Strided { start: bytes.as_mut_ptr(), layout: dense };
+    let from = Strided { start: source.cast_mut(), layout };
     // SAFETY: `copy_in_parts` needs one shape and elements of `to` that can be written: both were
     // checked above. The caller promises that those of `from` can be read and are others.
     unsafe { copy_in_parts(to, from, itemsize, parts_of(layout.len() * itemsize)) };

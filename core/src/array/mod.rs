@@ -14,7 +14,7 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 
 use crate::element::Element;
-use crate::element::copy::End;
+use crate::element::copy::Strided;
 use crate::memory::mapping::{Fill, FillFn};
 use crate::memory::operation::Operation;
 use crate::memory::segment::{CreationOptions, Segment};
@@ -144,8 +144,10 @@ impl Array {
         options: &Options,
     ) -> Result<Self> {
         let in_order = if options.order == Order::F { layout.transpose() } else { layout.clone() };
-        let fill =
-            Fill::Elements(End { start: source.cast_mut(), layout: &in_order }, dtype.itemsize());
+        let fill = Fill::Elements(
+            Strided { start: source.cast_mut(), layout: &in_order },
+            dtype.itemsize(),
+        );
         // SAFETY: the caller promises that every element of `layout` can be read, and the new array
         // has the same shape.
         unsafe { Self::create_filled(dtype, &layout.shape, options, &fill) }
@@ -450,8 +452,8 @@ impl Array {
         (self.segment().data_start(), self.segment().data_bytes())
     }
 
-    pub(crate) fn end(&self) -> End<'_> {
-        End { start: self.segment().data_start().as_ptr(), layout: self.layout() }
+    pub(crate) fn strided(&self) -> Strided<'_> {
+        Strided { start: self.segment().data_start().as_ptr(), layout: self.layout() }
     }
 }
 

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 
 use crate::value::dtype::{DType, MAX_DTYPE_BYTES};
 use crate::value::error::{Error, Result};
-use crate::value::json::{self, Member, MemberType};
+use crate::value::json::{self, JsonMember, MemberType};
 use crate::value::name::SegmentText;
 use crate::value::shape::{Layout, MAX_NDIM};
 
@@ -183,7 +183,7 @@ fn write_list<T: itoa::Integer + Copy>(text: &mut String, list: &[T]) {
 }
 
 /// The keys of a handle, as [`Fields`] has them.
-const FIELDS: &[Member] = &[
+const FIELDS: &[JsonMember] = &[
     ("shmarray", MemberType::Natural, false),
     ("segment", MemberType::Text, false),
     ("generation", MemberType::Natural, false),
@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn missing_doubled_unknown_and_foreign_text_is_refused() {
-        for (text, says) in [
+        for (text, reason) in [
             (GOOD.replace("\"offset\":36,", ""), "offset: missing field"),
             (
                 GOOD.replace("\"offset\":36,", "\"offset\":36,\"offset\":36,"),
@@ -286,7 +286,7 @@ mod tests {
             ("x".repeat(MAX_HANDLE_BYTES + 1), "at most"),
         ] {
             let error = Descriptor::parse(&text).unwrap_err();
-            assert!(error.to_string().contains(says), "{error}");
+            assert!(error.to_string().contains(reason), "{error}");
         }
     }
 }

@@ -23,17 +23,17 @@ pub(crate) enum MemberType {
 }
 
 /// A member's name, its type, and whether it may be missing.
-pub(crate) type Member = (&'static str, MemberType, bool);
+pub(crate) type JsonMember = (&'static str, MemberType, bool);
 
 /// An error in a text, and the member that has it.
 #[derive(Debug)]
-pub(crate) struct Fault {
+pub(crate) struct JsonFault {
     /// `None` for the text as a whole.
     pub(crate) member: Option<String>,
     pub(crate) reason: String,
 }
 
-impl Fault {
+impl JsonFault {
     fn of(member: &str, reason: impl Into<String>) -> Self {
         Self { member: Some(shortened(member)), reason: reason.into() }
     }
@@ -44,44 +44,47 @@ impl Fault {
 }
 
 /// Returns the first error of a text that is not an object with these members.
-pub(crate) fn fault(text: &str, members: &[Member]) -> Fault {
+pub(crate) fn fault(text: &str, members: &[JsonMember]) -> JsonFault {
     match find(text, members) {
         Err(fault) => fault,
-        Ok(()) => Fault::whole("it is not a valid object"),
+        Ok(()) => JsonFault::whole("it is not a valid object"),
     }
 }
 
-fn find(text: &str, members: &[Member]) -> Result<(), Fault> {
+fn find(text: &str, members: &[JsonMember]) -> Result<(), JsonFault> {
     let found = read(text)?;
     for (index, (name, value)) in found.iter().enumerate() {
-        let known = members.iter().find(|member| member.0 == name);
-        let (_, kind, _) = known.ok_or_else(|| Fault::of(name, "unknown field"))?;
+        let member = members.iter().find(|member| member.0 == name);
+        let (_, kind, _) = member.ok_or_else(|| JsonFault::of(name, "unknown field"))?;
         if found[..index].iter().any(|(earlier, _)| earlier == name) {
-            return Err(Fault::of(name, "duplicate field"));
+            return Err(JsonFault::of(name, "duplicate field"));
         }
         check(name, *kind, value.get())?;
     }
-    let is_missing = |member: &&Member| !member.2 && found.iter().all(|(name, _)| name != member.0);
+    let is_missing =
+        |member: &&JsonMember| !member.2 && found.iter().all(|(name, _)| name != member.0);
     match members.iter().find(is_missing) {
-        Some((name, ..)) => Err(Fault::of(name, "missing field")),
+        Some((name, ..)) => Err(JsonFault::of(name, "missing field")),
         None => Ok(()),
     }
 }
 
-fn check(name: &str, kind: MemberType, value: &str) -> Result<(), Fault> {
+fn check(name: &str, kind: MemberType, value: &str) -> Result<(), JsonFault> {
     match kind {
         MemberType::Anything => Ok(()),
         MemberType::Text if is_a::<String>(value) => Ok(()),
-        MemberType::Text => Err(Fault::of(name, format!("{} is not a string", shortened(value)))),
+        MemberType::Text => {
+            Err(JsonFault::of(name, format!("{} is not a string", shortened(value))))
+        }
         MemberType::Natural => check_number::<u64>(name, value),
         MemberType::Naturals => check_numbers::<u64>(name, value),
         MemberType::Integers => check_numbers::<i64>(name, value),
     }
 }
 
-fn check_numbers<T: WholeNumber>(name: &str, list: &str) -> Result<(), Fault> {
+fn check_numbers<T: WholeNumber>(name: &str, list: &str) -> Result<(), JsonFault> {
     let numbers: Vec<&RawValue> = serde_json::from_str(list).map_err(|_| {
-        Fault::of(name, format!("{} is not a list of whole numbers", shortened(list)))
+        JsonFault::of(name, format!("{} is not a list of whole numbers", shortened(list)))
     })?;
     let check = |(index, value): (usize, &&RawValue)| {
         check_number::<T>(&format!("{name}[{index}]"), value.get())
@@ -89,13 +92,13 @@ fn check_numbers<T: WholeNumber>(name: &str, list: &str) -> Result<(), Fault> {
     numbers.iter().enumerate().try_for_each(check)
 }
 
-fn check_number<T: WholeNumber>(name: &str, value: &str) -> Result<(), Fault> {
+fn check_number<T: WholeNumber>(name: &str, value: &str) -> Result<(), JsonFault> {
     if is_a::<T>(value) {
         Ok(())
     } else {
         let reason =
             format!("{} is not a whole number from {} to {}", shortened(value), T::LEAST, T::MOST);
-        Err(Fault::of(name, reason))
+        Err(JsonFault::of(name, reason))
     }
 }
 
@@ -119,27 +122,29 @@ fn is_a<T: for<'de> Deserialize<'de>>(value: &str) -> bool {
 }
 
 /// Returns the members of an object, in the order of the text.
-fn read(text: &str) -> Result<Vec<(String, &RawValue)>, Fault> {
+fn read(text: &str) -> Result<Vec<(String, &RawValue)>, JsonFault> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let mut current = None;
     let members = InOrder(&mut current).deserialize(&mut deserializer);
     let members = members.map_err(|error| broken(text, current, &error))?;
     let more = |error: serde_json::Error| {
-        Fault::whole(format!("trailing text at {}", position(text, &error)))
+        JsonFault::whole(format!("trailing text at {}", position(text, &error)))
     };
     deserializer.end().map_err(more)?;
     Ok(members)
 }
 
-fn broken(text: &str, member: Option<String>, error: &serde_json::Error) -> Fault {
+fn broken(text: &str, member: Option<String>, error: &serde_json::Error) -> JsonFault {
     let too_early = || format!("the text ends too early, after character {}", text.chars().count());
     match (error.classify(), member) {
-        (Category::Eof, _) => Fault::whole(too_early()),
-        (Category::Data, _) => Fault::whole(format!("{} is not a JSON object", shortened(text))),
-        (_, Some(member)) => {
-            Fault::of(&member, format!("it is not JSON at {}", position(text, error)))
+        (Category::Eof, _) => JsonFault::whole(too_early()),
+        (Category::Data, _) => {
+            JsonFault::whole(format!("{} is not a JSON object", shortened(text)))
         }
-        (_, None) => Fault::whole(format!("it is not JSON at {}", position(text, error))),
+        (_, Some(member)) => {
+            JsonFault::of(&member, format!("it is not JSON at {}", position(text, error)))
+        }
+        (_, None) => JsonFault::whole(format!("it is not JSON at {}", position(text, error))),
     }
 }
 
@@ -192,7 +197,7 @@ impl<'de> Visitor<'de> for InOrder<'_> {
 mod tests {
     use super::*;
 
-    const MEMBERS: &[Member] = &[
+    const MEMBERS: &[JsonMember] = &[
         ("a", MemberType::Natural, false),
         ("b", MemberType::Integers, false),
         ("c", MemberType::Text, true),

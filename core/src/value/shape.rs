@@ -405,8 +405,8 @@ fn slice_bounds(
     let start = clamp(start, first);
     let stop = clamp(stop, last);
     let distance = (stop - start) * step.signum();
-    let taken = if distance > 0 { (distance + step.abs() - 1) / step.abs() } else { 0 };
-    Ok((start.max(0) as u64, taken as u64))
+    let count = if distance > 0 { (distance + step.abs() - 1) / step.abs() } else { 0 };
+    Ok((start.max(0) as u64, count as u64))
 }
 
 fn wrap_index(index: i64, count: u64) -> Result<u64> {

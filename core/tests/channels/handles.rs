@@ -1,4 +1,4 @@
-//! Channels of handles: a message holds an array that lies elsewhere until it was received.
+//! Channels of handles: a message holds a shared array until it was received.
 
 use shmarray::{
     Array, Channel, ChannelMode, ChannelOptions, Layout, Loaned, Order, Posted, WhenFull, segments,

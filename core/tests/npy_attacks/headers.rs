@@ -1,6 +1,6 @@
 //! Attacks in the header of an NPY file.
 
-use shmarray::npy::{Header, Npy, Source};
+use shmarray::npy::{Npy, NpyHeader, Source};
 use shmarray::{Error, Options};
 
 use crate::making::{npy, npy_of_bytes, npy_with_long_text, npy_with_text, text_of};
@@ -253,6 +253,6 @@ fn a_pickle_in_place_of_the_elements_is_not_read() {
 
 #[test]
 fn a_header_parsed_alone_says_that_it_was_in_memory() {
-    let refusal = refusal(Header::parse(b"\x93NUMPX").unwrap_err());
+    let refusal = refusal(NpyHeader::parse(b"\x93NUMPX").unwrap_err());
     assert_eq!((&*refusal.file, refusal.member, refusal.field), ("in memory", None, "magic"));
 }

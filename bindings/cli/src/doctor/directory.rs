@@ -105,7 +105,7 @@ impl Directory {
         matches!(self.is, Is::Ours(_))
     }
 
-    fn elsewhere(&self) -> String {
+    fn tmpfs_advice(&self) -> String {
         if self.chosen {
             "unset SHMARRAY_DIR, or let it name a directory in a tmpfs".to_owned()
         } else {
@@ -121,7 +121,7 @@ pub(crate) fn location(directory: &Directory) -> Finding {
     match directory.is {
         Is::Missing => Finding::problem(CHECK, format!("{path} does not exist"), make(directory)),
         Is::NoDirectory => {
-            Finding::problem(CHECK, format!("{path} is not a directory"), directory.elsewhere())
+            Finding::problem(CHECK, format!("{path} is not a directory"), directory.tmpfs_advice())
         }
         Is::ReadOnly => Finding::problem(
             CHECK,
@@ -158,7 +158,7 @@ fn make(directory: &Directory) -> String {
 
 fn open(directory: &Directory) -> String {
     if directory.chosen {
-        directory.elsewhere()
+        directory.tmpfs_advice()
     } else {
         format!("sudo chmod 1777 {}", quoted(&directory.path))
     }
@@ -177,7 +177,7 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
         "" => Finding::look(
             CHECK,
             "of unknown kind: it may be slower than memory",
-            directory.elsewhere(),
+            directory.tmpfs_advice(),
         ),
         _ if NETWORK.contains(&kind) => Finding::problem(
             CHECK,
@@ -185,14 +185,14 @@ pub(crate) fn file_system(directory: &Directory) -> Finding {
                 "{kind}, over a network: memory is not shared between machines, and holds may \
                  outlive a crash"
             ),
-            directory.elsewhere(),
+            directory.tmpfs_advice(),
         ),
         _ => Finding::look(
             CHECK,
             format!(
                 "{kind}, not memory: slower, the kernel writes every array to it in the background"
             ),
-            directory.elsewhere(),
+            directory.tmpfs_advice(),
         ),
     }
 }
@@ -206,9 +206,9 @@ pub(crate) fn trial(directory: &Directory) -> Finding {
         Trial::NotTried => Finding::look(
             CHECK,
             "not made: no file can be made there now",
-            format!("make room, then shmarray doctor again; or {}", directory.elsewhere()),
+            format!("make room, then shmarray doctor again; or {}", directory.tmpfs_advice()),
         ),
-        Trial::Fails(reason) => Finding::problem(CHECK, reason.clone(), directory.elsewhere()),
+        Trial::Fails(reason) => Finding::problem(CHECK, reason.clone(), directory.tmpfs_advice()),
     }
 }
 
@@ -249,7 +249,7 @@ fn more_files(directory: &Directory) -> String {
     if directory.mount.kind == "tmpfs" {
         directory.mount.remount("nr_inodes=1m")
     } else {
-        directory.elsewhere()
+        directory.tmpfs_advice()
     }
 }
 
@@ -257,7 +257,7 @@ fn more_files(directory: &Directory) -> String {
 fn grow(directory: &Directory, container: Container) -> String {
     let docker = "docker run --shm-size=2g … (in a compose file shm_size: 2gb)";
     match container {
-        _ if !directory.mount.is_memory() => directory.elsewhere(),
+        _ if !directory.mount.is_memory() => directory.tmpfs_advice(),
         _ if !directory.is_on_dev_shm() => directory.mount.remount("size=50%"),
         Container::Docker => docker.to_owned(),
         Container::Podman => "podman run --shm-size=2g …".to_owned(),

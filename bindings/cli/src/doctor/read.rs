@@ -17,7 +17,7 @@ use super::logout::Logout;
 use super::memory::{Huge, Memory};
 
 /// The input of the checks.
-pub(crate) struct Facts {
+pub(crate) struct Readings {
     pub(crate) directory: Directory,
     pub(crate) container: Container,
     pub(crate) memory: Memory,
@@ -34,13 +34,13 @@ pub(crate) struct Facts {
 ///
 /// # Errors
 /// If something exists but cannot be read.
-pub(crate) fn facts(system: &System) -> Result<Facts> {
+pub(crate) fn facts(system: &System) -> Result<Readings> {
     let user = nix::unistd::geteuid().as_raw();
     let directory = mounts::directory(system);
     // Before `segments`, by which this process uses the registry itself.
     let registry = entries::registry(&directory.path, user);
     let segments = if directory.is_usable() { shmarray::segments()? } else { Vec::new() };
-    Ok(Facts {
+    Ok(Readings {
         container: machine::container(
             system,
             std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),

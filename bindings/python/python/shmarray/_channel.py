@@ -114,7 +114,7 @@ class Channel(_core.Channel):
         persist: bool = False,
         ends: int = 128,
     ) -> Self:
-        """Makes a channel whose messages are arrays that lie elsewhere in shared memory.
+        """Makes a channel whose messages are shared arrays outside of the channel.
 
         ``send`` sends a shared array itself, of any shape and dtype, and a shared copy of any other
         array. A message holds its array until it is received; a received array stays as long as

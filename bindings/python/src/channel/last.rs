@@ -14,7 +14,7 @@ pub(crate) struct Last {
 
 /// The same before somebody asks for it.
 #[derive(Clone, Copy)]
-pub(super) struct Facts {
+pub(super) struct MessageInfo {
     sequence: u64,
     time_ns: u64,
     meta: [u8; shmarray::MAX_META_BYTES],
@@ -22,7 +22,7 @@ pub(super) struct Facts {
     missed: u64,
 }
 
-impl Facts {
+impl MessageInfo {
     pub(super) fn of(delivery: &shmarray::Delivery) -> Self {
         let mut meta = [0; shmarray::MAX_META_BYTES];
         let meta_bytes = delivery.meta().len();

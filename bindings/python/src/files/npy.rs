@@ -3,7 +3,7 @@
 use pyo3::exceptions::PyEOFError;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::npy::{Header, Npy, Source};
+use shmarray::npy::{Npy, NpyHeader, Source};
 use shmarray::{Error, Layout, Options, Order};
 
 use super::input::Input;
@@ -51,7 +51,7 @@ pub(super) fn check_not_empty(input: &Input) -> PyResult<()> {
 
 /// Refuses a header whose text is longer than the program allows.
 pub(super) fn check_length(
-    header: &Header,
+    header: &NpyHeader,
     most: Option<u64>,
     source: &Source<'_>,
     member: Option<&str>,
@@ -71,7 +71,7 @@ pub(super) fn check_length(
 }
 
 /// Returns the length of a header's text, which is what NumPy limits.
-fn text_bytes(header: &Header) -> u64 {
+fn text_bytes(header: &NpyHeader) -> u64 {
     // The bytes before the text depend on the version, which follows from the dtype and the shape.
     let is_1_0 = header.to_bytes().map_or(true, |bytes| bytes[6] == 1);
     header.data_offset() - if is_1_0 { 10 } else { 12 }
@@ -109,7 +109,7 @@ fn private<'py>(
 }
 
 /// Returns the layout of the elements in a memory in which the file begins at a byte.
-pub(super) fn placed(header: &Header, file_offset: u64) -> Layout {
+pub(super) fn placed(header: &NpyHeader, file_offset: u64) -> Layout {
     Layout { offset: file_offset + header.data_offset(), ..header.layout().clone() }
 }
 
@@ -117,7 +117,7 @@ pub(super) fn placed(header: &Header, file_offset: u64) -> Layout {
 /// unless the file is shorter. Errors have the name of the file.
 #[pyfunction]
 pub(crate) fn npy_header_size(start: &[u8], name: Option<String>) -> PyResult<u64> {
-    Header::size_bytes(start).map_err(|error| to_py(of_file(error, name)))
+    NpyHeader::size_bytes(start).map_err(|error| to_py(of_file(error, name)))
 }
 
 /// Returns an error about memory as one about the file that the memory was read from.
@@ -142,7 +142,7 @@ pub(crate) fn npy_header<'py>(
     most: Option<u64>,
     name: Option<String>,
 ) -> PyResult<Told<'py>> {
-    let header = Header::parse(bytes)
+    let header = NpyHeader::parse(bytes)
         .and_then(|header| {
             check_length(&header, most, &Source::bytes(bytes), None)?;
             Ok(header)

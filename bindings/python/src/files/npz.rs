@@ -5,7 +5,7 @@ use std::fs::File;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use shmarray::npy::{Header, Member, Npz, Source};
+use shmarray::npy::{Member, NpyHeader, Npz, Source};
 use shmarray::{Array, Options};
 
 use super::input::{FileMemory, Input};
@@ -179,9 +179,9 @@ impl Archive {
         let load = |member: Member<'_>| {
             let member = self.within(member, most)?;
             match member.header() {
-                Some(header) if header.has_objects() => Ok(Found::Objects),
-                Some(_) => member.load(&Options::new()).map(Found::Array),
-                None => member.read().map(Found::Bytes),
+                Some(header) if header.has_objects() => Ok(LoadedMember::Objects),
+                Some(_) => member.load(&Options::new()).map(LoadedMember::Array),
+                None => member.read().map(LoadedMember::Bytes),
             }
         };
         let loaded = py.detach(|| self.npz.each(members, threads, load)).map_err(to_py)?;
@@ -229,7 +229,7 @@ impl Archive {
         &self,
         py: Python<'py>,
         member: &Member<'_>,
-        header: &Header,
+        header: &NpyHeader,
     ) -> PyResult<Loaded<'py>> {
         let Some(offset) = member.stored_at() else { return Ok(None) };
         let Some(memory) = self.memory(py)? else { return Ok(None) };
@@ -281,13 +281,13 @@ impl Archive {
 }
 
 /// A member that was loaded without the GIL.
-enum Found {
+enum LoadedMember {
     Array(Array),
     Bytes(Vec<u8>),
     Objects,
 }
 
-impl Found {
+impl LoadedMember {
     fn into_python(self, py: Python<'_>) -> PyResult<Loaded<'_>> {
         match self {
             Self::Array(array) => shared_array(py, array).map(Some),
@@ -301,12 +301,12 @@ fn shared_array(py: Python<'_>, array: Array) -> PyResult<Bound<'_, PyAny>> {
     segment_memory::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
 }
 
-fn room_for<'py>(py: Python<'py>, header: &Header) -> PyResult<Room<'py>> {
+fn room_for<'py>(py: Python<'py>, header: &NpyHeader) -> PyResult<Room<'py>> {
     let dtype = dtypes::to_numpy(py, header.dtype().map_err(to_py)?)?;
     Room::new(&dtype, header.layout(), header.order(), header.data_bytes())
 }
 
-fn header_of<'m>(member: &'m Member<'_>) -> PyResult<&'m Header> {
+fn header_of<'m>(member: &'m Member<'_>) -> PyResult<&'m NpyHeader> {
     member.header().ok_or_else(|| crate::error::value_error("the member is no NPY file"))
 }
 

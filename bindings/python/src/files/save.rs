@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use shmarray::npy::{
-    Contents, Elements, Header, NpzOptions, save_elements, save_npz as save_npz_file, write_npy,
+    Contents, Elements, NpyHeader, NpzOptions, save_elements, save_npz as save_npz_file, write_npy,
     write_npz, write_npz_stream,
 };
 use shmarray::{Order, Result};
@@ -72,7 +72,7 @@ pub(crate) fn save_bytes(py: Python<'_>, path: PathBuf, bytes: &[u8]) -> PyResul
 /// Raises TypeError for a dtype that no file of core's describes.
 #[pyfunction]
 pub(crate) fn check_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<()> {
-    let header = Header::new(dtypes::from_numpy(dtype)?, &[], Order::C).map_err(to_py)?;
+    let header = NpyHeader::new(dtypes::from_numpy(dtype)?, &[], Order::C).map_err(to_py)?;
     header.to_bytes().map(drop).map_err(to_py)
 }
 

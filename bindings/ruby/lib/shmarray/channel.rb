@@ -54,7 +54,7 @@ module Shmarray
                                   persist, counted(:file_mode, file_mode), counted(:ends, ends)])
       end
 
-      # Makes a channel whose messages are arrays that lie elsewhere in shared memory. A message
+      # Makes a channel whose messages are shared arrays outside of the channel. A message
       # holds its array until it is received. Such a channel has no loans.
       #
       # @param name [String]

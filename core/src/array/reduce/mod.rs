@@ -198,7 +198,7 @@ impl Array {
         // SAFETY: the elements can be read while the request lives: the layout was checked against
         // the segment when this array was made, and this array keeps the segment mapped.
         let request =
-            unsafe { ReductionRequest::new(self.end(), self.dtype().code(), reduction, axes)? };
+            unsafe { ReductionRequest::new(self.strided(), self.dtype().code(), reduction, axes)? };
         let reduced = match (reduction, axes) {
             (Reduction::Bincount { min_length }, _) => counted(&request, dtype, min_length, go_on),
             (_, None) => request.one(go_on).map(Reduced::Number),

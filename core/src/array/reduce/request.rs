@@ -9,7 +9,7 @@ use super::reduction::{AT_ONCE, Ended, Reduction};
 use super::sums::{Fold, Summand};
 use super::vectors::{self, Loop};
 use super::walk::{ReductionWalk, Sink, c_steps};
-use crate::element::copy::End;
+use crate::element::copy::Strided;
 use crate::value::dtype::{DTypeKind, TypeCode, with_dtypes};
 use crate::value::error::{Error, Result};
 use crate::value::number::Number;
@@ -17,11 +17,11 @@ use crate::value::shape::Layout;
 
 /// A reduction of elements of a dtype that it accepts.
 pub(super) struct ReductionRequest<'a> {
-    from: End<'a>,
+    from: Strided<'a>,
     code: TypeCode,
     reduction: Reduction,
     /// Whether each dimension is kept.
-    kept: Vec<bool>,
+    kept_dims: Vec<bool>,
 }
 
 type GoOn<'a> = &'a mut dyn FnMut() -> bool;
@@ -35,13 +35,13 @@ impl<'a> ReductionRequest<'a> {
     /// that dtype.
     #[allow(unsafe_code)]
     pub(super) unsafe fn new(
-        from: End<'a>,
+        from: Strided<'a>,
         code: TypeCode,
         reduction: Reduction,
         axes: Option<&[usize]>,
     ) -> Result<Self> {
-        let kept = kept(from.layout.ndim(), axes)?;
-        let request = Self { from, code, reduction, kept };
+        let kept_dims = kept_dims(from.layout.ndim(), axes)?;
+        let request = Self { from, code, reduction, kept_dims };
         let needs_one = matches!(reduction, Reduction::Min | Reduction::Max | Reduction::Mean);
         if needs_one && request.elements_per_result() == 0 && request.results() > 0 {
             let text =
@@ -53,8 +53,8 @@ impl<'a> ReductionRequest<'a> {
 
     /// Returns the number of elements along each dimension that is kept.
     pub(super) fn kept_shape(&self) -> Vec<u64> {
-        let dims = self.from.layout.shape.iter().zip(&self.kept);
-        dims.filter(|(_, kept)| **kept).map(|(&count, _)| count).collect()
+        let dims = self.from.layout.shape.iter().zip(&self.kept_dims);
+        dims.filter(|(_, is_kept)| **is_kept).map(|(&count, _)| count).collect()
     }
 
     fn results(&self) -> usize {
@@ -63,8 +63,8 @@ impl<'a> ReductionRequest<'a> {
 
     /// Returns the number of elements of each result.
     fn elements_per_result(&self) -> u64 {
-        let dims = self.from.layout.shape.iter().zip(&self.kept);
-        dims.filter(|(_, kept)| !**kept).map(|(&count, _)| count).product()
+        let dims = self.from.layout.shape.iter().zip(&self.kept_dims);
+        dims.filter(|(_, is_kept)| !**is_kept).map(|(&count, _)| count).product()
     }
 
     /// Counts the elements; at least `min_length` counts for each result.
@@ -154,7 +154,7 @@ impl<'a> ReductionRequest<'a> {
         }
         let (layout, steps) = self.numbers(size_of::<T>());
         let walk = ReductionWalk::new(
-            End { start: self.from.start, layout: &layout },
+            Strided { start: self.from.start, layout: &layout },
             size_of::<T>(),
             &steps,
         );
@@ -170,8 +170,9 @@ impl<'a> ReductionRequest<'a> {
         let mut layout = self.from.layout.clone();
         let parts = self.parts();
         let mut kept_steps = c_steps(&self.kept_shape(), parts as i64).into_iter();
-        let step = |&kept: &bool| if kept { kept_steps.next().unwrap_or(0) as isize } else { 0 };
-        let mut steps: Vec<_> = self.kept.iter().map(step).collect();
+        let step =
+            |&is_kept: &bool| if is_kept { kept_steps.next().unwrap_or(0) as isize } else { 0 };
+        let mut steps: Vec<_> = self.kept_dims.iter().map(step).collect();
         if parts > 1 {
             layout.shape.push(parts as u64);
             layout.strides.push(number_bytes as i64);
@@ -182,20 +183,20 @@ impl<'a> ReductionRequest<'a> {
 }
 
 /// Returns whether each dimension is kept: all but the axes.
-fn kept(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
+fn kept_dims(ndim: usize, axes: Option<&[usize]>) -> Result<Vec<bool>> {
     let Some(axes) = axes else {
         return Ok(vec![false; ndim]);
     };
-    let mut kept = vec![true; ndim];
+    let mut kept_dims = vec![true; ndim];
     for &axis in axes {
-        let dim = kept
+        let dim = kept_dims
             .get_mut(axis)
             .ok_or_else(|| Error::argument("axis", format!("{axis} is not below {ndim}")))?;
         if !std::mem::replace(dim, false) {
             return Err(Error::argument("axis", format!("{axis} is named twice")));
         }
     }
-    Ok(kept)
+    Ok(kept_dims)
 }
 
 fn complex(parts: &[Number]) -> Number {

@@ -7,7 +7,7 @@ use proptest::test_runner::Config;
 use super::request::ReductionRequest;
 use super::sums::ERROR_BOUND;
 use super::*;
-use crate::element::copy::End;
+use crate::element::copy::Strided;
 use crate::value::dtype::{DTypeKind, TypeCode};
 use crate::value::shape::Layout;
 
@@ -54,10 +54,14 @@ fn layout_of(dims: &Dims, itemsize: u64) -> (Layout, usize) {
 }
 
 /// Returns the offsets of the elements of each result, in C order.
-fn offsets(layout: &Layout, kept: &[bool]) -> Vec<Vec<usize>> {
+fn offsets(layout: &Layout, kept_dims: &[bool]) -> Vec<Vec<usize>> {
     let along = |chosen: bool, start: Vec<i64>| {
-        let dims =
-            layout.shape.iter().zip(&layout.strides).zip(kept).filter(|(_, kept)| **kept == chosen);
+        let dims = layout
+            .shape
+            .iter()
+            .zip(&layout.strides)
+            .zip(kept_dims)
+            .filter(|(_, is_kept)| **is_kept == chosen);
         dims.fold(start, |all, ((&count, &stride), _)| {
             all.iter()
                 .flat_map(|base| (0..count as i64).map(move |index| base + index * stride))
@@ -95,7 +99,7 @@ fn reduced(
     reduction: Reduction,
     axes: &[usize],
 ) -> Result<Vec<Number>> {
-    let from = End { start: bytes.as_ptr().cast_mut(), layout };
+    let from = Strided { start: bytes.as_ptr().cast_mut(), layout };
     // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
     // describes, and any bytes are elements.
     let request = unsafe { ReductionRequest::new(from, code, reduction, Some(axes))? };
@@ -117,7 +121,7 @@ fn counted(
     min_length: u64,
     axes: &[usize],
 ) -> Result<(usize, Vec<u64>)> {
-    let from = End { start: bytes.as_ptr().cast_mut(), layout };
+    let from = Strided { start: bytes.as_ptr().cast_mut(), layout };
     // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
     // describes, and any bytes are elements.
     let request = unsafe {
@@ -164,19 +168,19 @@ fn exact_sum(numbers: &[f64]) -> f64 {
     let mut partials: Vec<f64> = vec![];
     for &number in numbers {
         let mut rest = number;
-        let mut kept = vec![];
+        let mut next_partials = vec![];
         for &partial in &partials {
             let (large, small) =
                 if rest.abs() < partial.abs() { (partial, rest) } else { (rest, partial) };
             let high = large + small;
             let low = small - (high - large);
             if low != 0.0 {
-                kept.push(low);
+                next_partials.push(low);
             }
             rest = high;
         }
-        kept.push(rest);
-        partials = kept;
+        next_partials.push(rest);
+        partials = next_partials;
     }
     partials.iter().sum()
 }
@@ -284,9 +288,9 @@ proptest! {
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
-        let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
+        let kept_dims: Vec<_> = dims.iter().map(|dim| dim.4).collect();
         let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
-        let elements: Vec<Vec<_>> = offsets(&layout, &kept).iter()
+        let elements: Vec<Vec<_>> = offsets(&layout, &kept_dims).iter()
             .map(|of_one| of_one.iter().map(element).collect())
             .collect();
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
@@ -310,8 +314,8 @@ proptest! {
         let itemsize = DType::from_code(code).unwrap().itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
-        let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
-        let elements = offsets(&layout, &kept);
+        let kept_dims: Vec<_> = dims.iter().map(|dim| dim.4).collect();
+        let elements = offsets(&layout, &kept_dims);
         let reduction = if least { Reduction::Min } else { Reduction::Max };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
         if elements.first().is_some_and(Vec::is_empty) {
@@ -338,8 +342,8 @@ proptest! {
         let code = DType::ALL[row].code();
         let itemsize = DType::ALL[row].itemsize();
         let (layout, size) = layout_of(&dims, itemsize);
-        let kept: Vec<_> = dims.iter().map(|dim| dim.4).collect();
-        let elements = offsets(&layout, &kept);
+        let kept_dims: Vec<_> = dims.iter().map(|dim| dim.4).collect();
+        let elements = offsets(&layout, &kept_dims);
         let mut bytes = vec![0; size];
         let item = itemsize as usize;
         let noise = bytes_of(elements.iter().map(Vec::len).sum(), seed);
@@ -388,9 +392,9 @@ fn many_floats_are_added_up_as_well_as_few() {
             layout.shape.push(1);
             layout.strides.push(8);
         }
-        let kept = [false, axes.len() == 1];
+        let kept_dims = [false, axes.len() == 1];
         let found = reduced(&bytes, &layout, TypeCode::Float64, Reduction::Sum, axes).unwrap();
-        for (found, of_one) in found.iter().zip(offsets(&layout, &kept)) {
+        for (found, of_one) in found.iter().zip(offsets(&layout, &kept_dims)) {
             let numbers: Vec<_> = of_one.iter().map(|at| numbers[at / 8]).collect();
             assert!(close(float(*found), &numbers, 1.0), "{found:?}");
         }
@@ -443,7 +447,7 @@ fn a_number_too_great_to_be_counted_is_refused() {
 fn a_reduction_can_be_stopped_before_each_block() {
     let bytes = vec![1; 10 * walk::BLOCK_BYTES];
     let layout = row(bytes.len(), 1);
-    let from = End { start: bytes.as_ptr().cast_mut(), layout: &layout };
+    let from = Strided { start: bytes.as_ptr().cast_mut(), layout: &layout };
     // SAFETY: `ReductionRequest::new` needs readable elements: the bytes hold all that the layout
     // describes.
     let request =

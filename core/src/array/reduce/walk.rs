@@ -17,7 +17,7 @@ use zerocopy::{FromBytes, IntoBytes};
 
 use super::item::Item;
 use super::reduction::{Ended, Stop};
-use crate::element::copy::{End, copy_in_parts};
+use crate::element::copy::{Strided, copy_in_parts};
 use crate::element::per_byte;
 use crate::value::shape::Layout;
 
@@ -61,7 +61,7 @@ pub(super) struct ReductionWalk {
 impl ReductionWalk {
     /// Plans a walk. `steps` are the indices by which each dimension moves among the results: 0
     /// where it is reduced. There is at least one element.
-    pub(super) fn new(from: End<'_>, itemsize: usize, steps: &[isize]) -> Self {
+    pub(super) fn new(from: Strided<'_>, itemsize: usize, steps: &[isize]) -> Self {
         let strides = from.layout.strides.iter().zip(steps);
         let dims = from.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
         let dims = dims.map(|(&count, (&from, &to))| ReducedDim {
@@ -199,8 +199,8 @@ impl WalkPart {
                 offset: 0,
             };
             let from = Layout { shape, strides, offset: 0 };
-            let to = End { start: bytes.as_mut_ptr(), layout: &to };
-            let from = End { start: self.from.cast_mut(), layout: &from };
+            let to = Strided { start: bytes.as_mut_ptr(), layout: &to };
+            let from = Strided { start: self.from.cast_mut(), layout: &from };
             // SAFETY: the caller promises that the elements can be read; the buffer is private, and
             // `to` is the dense layout of all its bytes.
             unsafe { copy_in_parts(to, from, itemsize as u64, 1) };

@@ -63,7 +63,7 @@ pub(super) struct Fixed<const BYTES: usize>;
 
 /// An item of one to two times `WORD` bytes: the first and the last word, which may overlap.
 #[derive(Clone, Copy)]
-pub(super) struct Ends<const WORD: usize>(usize);
+pub(super) struct EndWords<const WORD: usize>(usize);
 
 /// An item of any size.
 #[derive(Clone, Copy)]
@@ -151,7 +151,7 @@ impl<const BYTES: usize> ItemCopy for Fixed<BYTES> {
     }
 }
 
-impl<const WORD: usize> ItemCopy for Ends<WORD> {
+impl<const WORD: usize> ItemCopy for EndWords<WORD> {
     fn of(bytes: usize) -> Self {
         Self(bytes)
     }
@@ -165,7 +165,7 @@ impl<const WORD: usize> ItemCopy for Ends<WORD> {
     unsafe fn copy(self, to: *mut u8, from: *const u8) {
         let last = self.0 - WORD;
         // SAFETY: the caller promises that all bytes of the item can be read and written; an item
-        // of `Ends` has at least `WORD` of them.
+        // of `EndWords` has at least `WORD` of them.
         unsafe { move_item::<WORD>(to, from) };
         // SAFETY: the caller promises that all bytes of the item can be read and written; the last
         // word ends where the item does.

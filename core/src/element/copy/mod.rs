@@ -6,7 +6,7 @@
 //! * `parts`: its parts, and the threads that copy them.
 //! * `pieces`: the elements as pieces that are written to a file.
 
-mod end;
+mod strided;
 mod plan;
 mod parts;
 mod pieces;
@@ -21,10 +21,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::element::per_byte;
 use crate::value::shape::{Layout, Order};
-pub(crate) use end::End;
 pub(crate) use parts::{in_threads, parallelism, parts_of};
 use pieces::Pieces;
 use plan::Plan;
+pub(crate) use strided::Strided;
 
 static COPIED_BYTES: AtomicU64 = AtomicU64::new(0);
 
@@ -48,7 +48,7 @@ pub(crate) fn count_copied(bytes: u64) {
 /// `to`'s memory is writable, and the two do not overlap. Another process may write to either
 /// meanwhile: then the bytes copied are some of its bytes.
 #[allow(unsafe_code)]
-pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, itemsize: u64) {
+pub(crate) unsafe fn copy_elements(to: Strided<'_>, from: Strided<'_>, itemsize: u64) {
     let bytes = to.layout.len() * itemsize;
     // SAFETY: the caller makes the same promises about both ends as `copy_in_parts` asks for.
     unsafe { copy_in_parts(to, from, itemsize, parts_of(bytes)) };
@@ -60,7 +60,7 @@ pub(crate) unsafe fn copy_elements(to: End<'_>, from: End<'_>, itemsize: u64) {
 /// # Safety
 /// As [`copy_elements`].
 #[allow(unsafe_code)]
-pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
+pub(crate) unsafe fn copy_uncounted(to: Strided<'_>, from: Strided<'_>) {
     // SAFETY: the caller makes the same promises about both ends, of which the items are bytes, as
     // `copy_in_parts` asks for.
     unsafe { copy_in_parts(to, from, 1, parts_of(to.layout.len())) };
@@ -71,7 +71,12 @@ pub(crate) unsafe fn copy_uncounted(to: End<'_>, from: End<'_>) {
 /// # Safety
 /// As [`copy_elements`].
 #[allow(unsafe_code)]
-pub(crate) unsafe fn copy_in_parts(to: End<'_>, from: End<'_>, itemsize: u64, parts: usize) {
+pub(crate) unsafe fn copy_in_parts(
+    to: Strided<'_>,
+    from: Strided<'_>,
+    itemsize: u64,
+    parts: usize,
+) {
     match dense_bytes(to.layout, from.layout, itemsize) {
         Some(0) => {}
         // SAFETY: the elements of both ends lie side by side in C order from their first on
@@ -115,7 +120,7 @@ unsafe fn run_in_parts(plan: Plan, parts: usize) {
 /// The layout was checked against memory that is mapped at `start`.
 #[allow(unsafe_code)]
 pub(crate) unsafe fn write_elements(
-    from: End<'_>,
+    from: Strided<'_>,
     itemsize: u64,
     write: impl Fn(u64, *const u8, usize) -> io::Result<()> + Sync,
 ) -> io::Result<()> {
@@ -136,7 +141,7 @@ pub(crate) unsafe fn write_elements(
 /// As [`write_elements`].
 #[allow(unsafe_code)]
 pub(crate) unsafe fn write_in_parts(
-    from: End<'_>,
+    from: Strided<'_>,
     itemsize: u64,
     parts: usize,
     write: impl Fn(u64, *const u8, usize) -> io::Result<()> + Sync,
@@ -146,7 +151,7 @@ pub(crate) unsafe fn write_in_parts(
     }
     let strides = c_strides(&from.layout.shape, itemsize);
     let layout = Layout { shape: from.layout.shape.clone(), strides, offset: 0 };
-    let to = End { start: std::ptr::null_mut(), layout: &layout };
+    let to = Strided { start: std::ptr::null_mut(), layout: &layout };
     let plan = SharedPlan(Plan::new(to, from, itemsize as usize));
     let failed = OnceLock::new();
     in_threads(parts, |part| {

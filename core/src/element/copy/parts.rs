@@ -33,7 +33,7 @@ pub(crate) fn parallelism() -> usize {
             PARALLELISM.store(found, Ordering::Relaxed);
             found
         }
-        known => known,
+        parallelism => parallelism,
     }
 }
 

@@ -10,7 +10,7 @@
 
 use std::cmp::Reverse;
 
-use super::end::End;
+use super::strided::Strided;
 
 /// A dimension, and its steps in both ends, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +61,7 @@ const SHORT: usize = 8;
 
 impl Plan {
     /// Plans a copy. The ends have one shape, and there are elements.
-    pub(super) fn new(to: End<'_>, from: End<'_>, itemsize: usize) -> Self {
+    pub(super) fn new(to: Strided<'_>, from: Strided<'_>, itemsize: usize) -> Self {
         let dims = dims_of(to, from);
         let to = to.first();
         let from = from.first();
@@ -177,7 +177,7 @@ impl Dim {
     }
 }
 
-fn dims_of(to: End<'_>, from: End<'_>) -> Vec<Dim> {
+fn dims_of(to: Strided<'_>, from: Strided<'_>) -> Vec<Dim> {
     let strides = to.layout.strides.iter().zip(&from.layout.strides);
     let dims = to.layout.shape.iter().zip(strides).filter(|&(&count, _)| count > 1);
     dims.map(|(&count, (&to, &from))| Dim {

@@ -73,8 +73,8 @@ fn copied(
     parts: usize,
 ) -> Vec<u8> {
     let mut target = vec![0; to_size];
-    let to = End { start: target.as_mut_ptr(), layout: to };
-    let from = End { start: source.as_ptr().cast_mut(), layout: from };
+    let to = Strided { start: target.as_mut_ptr(), layout: to };
+    let from = Strided { start: source.as_ptr().cast_mut(), layout: from };
     // SAFETY: `copy_in_parts` needs mapped memory for both layouts: each vector has the bytes that
     // its layout describes, and they do not overlap.
     unsafe { copy_in_parts(to, from, itemsize, parts) };
@@ -104,7 +104,7 @@ fn written(from: &Layout, source: &[u8], itemsize: u64, parts: usize) -> Vec<u8>
         target.lock().unwrap()[offset as usize..][..bytes].copy_from_slice(piece);
         Ok(())
     };
-    let from = End { start: source.as_ptr().cast_mut(), layout: from };
+    let from = Strided { start: source.as_ptr().cast_mut(), layout: from };
     // SAFETY: `write_in_parts` needs mapped memory for the layout: the vector has all the bytes
     // that it describes.
     unsafe { write_in_parts(from, itemsize, parts, write) }.unwrap();
@@ -191,7 +191,11 @@ fn a_transposed_and_reversed_source_arrives_in_order() {
     // SAFETY: `copy_elements` needs mapped memory for both layouts: each vector holds the 48 bytes
     // that its layout describes.
     unsafe {
-        copy_elements(End { start: ends[0], layout: &to }, End { start: ends[1], layout: &from }, 2)
+        copy_elements(
+            Strided { start: ends[0], layout: &to },
+            Strided { start: ends[1], layout: &from },
+            2,
+        )
     };
     let expected: Vec<u16> = (0..3)
         .rev()
@@ -210,7 +214,7 @@ fn small_items_are_transposed_in_tiles_and_large_ones_are_not() {
     {
         let to = Layout::contiguous(&[1000, 1000], itemsize, Order::C).unwrap();
         let from = to.transpose();
-        let [to, from] = [&to, &from].map(|layout| End { start: std::ptr::null_mut(), layout });
+        let [to, from] = [&to, &from].map(|layout| Strided { start: std::ptr::null_mut(), layout });
         assert_eq!(Plan::new(to, from, itemsize as usize).arrange(), expected, "{itemsize} bytes");
     }
 }
@@ -221,7 +225,8 @@ fn dense_ends_are_one_run_in_whatever_order() {
     for order in [Order::C, Order::F] {
         let dense = Layout::contiguous(&shape, 2, order).unwrap();
         let mut memory = [0u8; 96];
-        let [to, from] = [0, 48].map(|at| End { start: memory[at..].as_mut_ptr(), layout: &dense });
+        let [to, from] =
+            [0, 48].map(|at| Strided { start: memory[at..].as_mut_ptr(), layout: &dense });
         let plan = Plan::new(to, from, 2);
         assert_eq!((plan.dims.len(), plan.run_bytes), (0, 48), "{order:?}");
     }
@@ -231,7 +236,7 @@ fn dense_ends_are_one_run_in_whatever_order() {
 fn the_first_error_of_a_write_ends_it() {
     let source = bytes_of(4096);
     let from = Layout::contiguous(&[64, 64], 1, Order::F).unwrap();
-    let from = End { start: source.as_ptr().cast_mut(), layout: &from };
+    let from = Strided { start: source.as_ptr().cast_mut(), layout: &from };
     let before = copied_bytes();
     // SAFETY: `write_elements` needs mapped memory for the layout: the vector has all the bytes
     // that it describes.
@@ -250,10 +255,10 @@ fn large_copies_are_counted_once() {
     let backwards = layout.slice(0, None, None, -1).unwrap();
     let before = copied_bytes();
     for from in [&layout, &backwards] {
-        let from = End { start: source.as_ptr().cast_mut(), layout: from };
+        let from = Strided { start: source.as_ptr().cast_mut(), layout: from };
         // SAFETY: `copy_elements` needs mapped memory for both layouts: each vector has the bytes
         // that its layout describes.
-        unsafe { copy_elements(End { start: target.as_mut_ptr(), layout: &layout }, from, 8) };
+        unsafe { copy_elements(Strided { start: target.as_mut_ptr(), layout: &layout }, from, 8) };
     }
     assert!(copied_bytes() >= before + 2 * bytes);
     assert!(source.chunks(8).rev().eq(target.chunks(8)));

@@ -3,7 +3,7 @@
 
 use std::mem::MaybeUninit;
 
-use super::item::{AnySize, Ends, Fixed, ItemCopy};
+use super::item::{AnySize, EndWords, Fixed, ItemCopy};
 use super::plan::{Dim, Inner, LINE_BYTES, Plan};
 use crate::element::per_byte;
 
@@ -18,10 +18,10 @@ impl Plan {
             4 => Self::walk::<Fixed<4>>,
             8 => Self::walk::<Fixed<8>>,
             16 => Self::walk::<Fixed<16>>,
-            3 => Self::walk::<Ends<2>>,
-            5..8 => Self::walk::<Ends<4>>,
-            9..16 => Self::walk::<Ends<8>>,
-            17..=32 => Self::walk::<Ends<16>>,
+            3 => Self::walk::<EndWords<2>>,
+            5..8 => Self::walk::<EndWords<4>>,
+            9..16 => Self::walk::<EndWords<8>>,
+            17..=32 => Self::walk::<EndWords<16>>,
             _ => Self::walk::<AnySize>,
         };
         let inner = self.arrange();

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use super::fault::Fault;
-use super::header::Header;
+use super::header::NpyHeader;
 use super::load::{Npy, check_room};
 use super::source::Source;
 use super::threads::threads_of;
 use crate::array::{Array, Options};
-use crate::element::copy::{End, copy_elements, in_threads};
+use crate::element::copy::{Strided, copy_elements, in_threads};
 use crate::system;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order, size_bytes};
@@ -33,7 +33,7 @@ use crate::value::shape::{Layout, Order, size_bytes};
 pub struct Batch<F> {
     count: usize,
     open: F,
-    header: Header,
+    header: NpyHeader,
     shape: Vec<u64>,
     item_bytes: u64,
 }
@@ -61,7 +61,7 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
 
     /// Returns the header of the first file.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &NpyHeader {
         &self.header
     }
 
@@ -151,7 +151,7 @@ impl<'a, F: Fn(usize) -> Result<Source<'a>> + Sync> Batch<F> {
 }
 
 /// Whether the elements lie in C order, too.
-fn is_plain(header: &Header) -> bool {
+fn is_plain(header: &NpyHeader) -> bool {
     header.dtype().is_ok_and(|dtype| header.layout().is_contiguous(dtype.itemsize(), Order::C))
 }
 
@@ -165,9 +165,9 @@ fn transposed(npy: &Npy<'_>, to: &mut [u8]) -> Result<()> {
     npy.read_into(&mut read)?;
     let itemsize = header.dtype()?.itemsize();
     let layout = Layout::contiguous(header.shape(), itemsize, Order::C)?;
-    let from = End { start: read.as_mut_ptr(), layout: header.layout() };
+    let from = Strided { start: read.as_mut_ptr(), layout: header.layout() };
     // SAFETY: both layouts have the header's shape and are contiguous, and both memories have the
     // size of its elements: `read` was made as large as `to`, which is one of the batch's items.
-    unsafe { copy_elements(End { start: to.as_mut_ptr(), layout: &layout }, from, itemsize) };
+    unsafe { copy_elements(Strided { start: to.as_mut_ptr(), layout: &layout }, from, itemsize) };
     Ok(())
 }

@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::fault::{Fault, short};
 use super::literal::{Literal, write_text};
-use super::spelling::{self, Item, Spelled};
+use super::spelling::{self, Spelled, SpelledItem};
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 
@@ -34,8 +34,10 @@ pub(super) fn read(descr: &Literal<'_>) -> std::result::Result<Items, Fault> {
             return Ok(Items::Of(dtype.clone()));
         }
         match spelled(text)? {
-            Spelled::One(Item { text, is_object: true, .. }) => return Ok(Items::Objects(text)),
-            Spelled::One(Item { text, shape: None, .. }) => {
+            Spelled::One(SpelledItem { text, is_object: true, .. }) => {
+                return Ok(Items::Objects(text));
+            }
+            Spelled::One(SpelledItem { text, shape: None, .. }) => {
                 return DType::parse(&text).map(Items::Of).map_err(refused);
             }
             _ => {}
@@ -74,7 +76,10 @@ fn spelled(text: &str) -> std::result::Result<Spelled, Fault> {
 }
 
 /// Returns an item as JSON, and its size.
-fn read_item(item: Item, has_objects: &mut bool) -> std::result::Result<(Value, u64), Fault> {
+fn read_item(
+    item: SpelledItem,
+    has_objects: &mut bool,
+) -> std::result::Result<(Value, u64), Fault> {
     *has_objects |= item.is_object;
     let itemsize =
         if item.is_object { 8 } else { DType::parse(&item.text).map_err(refused)?.itemsize() };

@@ -4,8 +4,8 @@
 //!
 //! * D1 No two members have one name, and no name is empty or has a zero byte. If an archive has
 //!   several of one name, they are the last one: it was appended later. A name is never a path.
-//! * D2 The bytes of no two members overlap, as far as the directory tells; [`Directory::extent`]
-//!   adds what the member's own header tells.
+//! * D2 The bytes of no two members overlap, as far as the directory tells;
+//!   [`CentralDirectory::extent`] adds what the member's own header tells.
 
 use rawzip::{
     CompressionMethod, EntryFlags, ErrorKind, ZipArchive, ZipArchiveEntryWayfinder, ZipEntry,
@@ -37,7 +37,7 @@ const CODE_PAGE_437: &str = "\
 
 /// A member, as the directory describes it.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct CentralEntry {
     pub(super) name: String,
     pub(super) size: u64,
     compressed: u64,
@@ -52,7 +52,7 @@ pub(super) struct Entry {
     wayfinder: ZipArchiveEntryWayfinder,
 }
 
-impl Entry {
+impl CentralEntry {
     pub(super) fn is_compressed(&self) -> bool {
         self.method != CompressionMethod::STORE
     }
@@ -62,13 +62,13 @@ impl Entry {
 const MEMBERS: &str = "the list of an archive's members";
 
 /// The members of an archive.
-pub(super) struct Directory<'a> {
+pub(super) struct CentralDirectory<'a> {
     archive: ZipArchive<Source<'a>>,
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<CentralEntry>,
     by_name: FxHashMap<String, usize>,
 }
 
-impl<'a> Directory<'a> {
+impl<'a> CentralDirectory<'a> {
     pub(super) fn read(source: Source<'a>) -> Result<Self> {
         let size = source.size_bytes();
         let mut buffer = vec![0; size.clamp(1024, BUFFER_BYTES) as usize];
@@ -88,20 +88,20 @@ impl<'a> Directory<'a> {
         let bytes = (count * size_of::<(String, usize)>()) as u64;
         let reserved = self.by_name.try_reserve(count);
         reserved.map_err(|_| Error::NoMemory { bytes, purpose: MEMBERS })?;
-        let mut kept: Vec<Entry> = Vec::new();
-        system::reserve_for(MEMBERS, &mut kept, count)?;
+        let mut unique: Vec<CentralEntry> = Vec::new();
+        system::reserve_for(MEMBERS, &mut unique, count)?;
         for entry in std::mem::take(&mut self.entries) {
             system::check_headroom()?; // for the name
             check_name(&entry.name).map_err(|fault| self.invalid(&entry, fault))?;
             match self.by_name.get(&entry.name) {
-                Some(earlier) => kept[*earlier] = entry,
+                Some(earlier) => unique[*earlier] = entry,
                 None => {
-                    self.by_name.insert(entry.name.clone(), kept.len());
-                    kept.push(entry);
+                    self.by_name.insert(entry.name.clone(), unique.len());
+                    unique.push(entry);
                 }
             }
         }
-        self.entries = kept;
+        self.entries = unique;
         Ok(())
     }
 
@@ -148,7 +148,7 @@ impl<'a> Directory<'a> {
     }
 
     /// Returns where the data of a member lies, after a look at its own header.
-    pub(super) fn extent(&self, entry: &Entry) -> Result<Extent> {
+    pub(super) fn extent(&self, entry: &CentralEntry) -> Result<Extent> {
         let method = self.check_readable(entry)?;
         let zip_error = |error| zip_error(self.source(), Some(&entry.name), error);
         let found = self.archive.get_entry(entry.wayfinder).map_err(zip_error)?;
@@ -164,8 +164,8 @@ impl<'a> Directory<'a> {
     }
 
     /// Returns the method of a member, after a check of what can be told without reading it.
-    pub(super) fn check_readable(&self, entry: &Entry) -> Result<Method> {
-        let Entry { size, compressed, .. } = *entry;
+    pub(super) fn check_readable(&self, entry: &CentralEntry) -> Result<Method> {
+        let CentralEntry { size, compressed, .. } = *entry;
         let fault = match Method::of(entry.method) {
             _ if entry.is_encrypted => Fault::new("flags", "it is encrypted"),
             Some(Method::Stored) if size != compressed => {
@@ -184,12 +184,12 @@ impl<'a> Directory<'a> {
         Err(self.invalid(entry, fault))
     }
 
-    pub(super) fn invalid(&self, entry: &Entry, fault: Fault) -> Error {
+    pub(super) fn invalid(&self, entry: &CentralEntry, fault: Fault) -> Error {
         self.source().place().invalid(Some(&entry.name), fault)
     }
 }
 
-fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<Entry>> {
+fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<CentralEntry>> {
     let source = archive.get_ref();
     let mut large;
     let mut listed = archive.entries(buffer);
@@ -212,21 +212,21 @@ fn entries(archive: &ZipArchive<Source<'_>>, buffer: &mut [u8]) -> Result<Vec<En
         }
     }
     let listed = entries.len() as u64;
-    let told = archive.entries_hint();
-    if listed == told {
+    let declared = archive.entries_hint();
+    if listed == declared {
         Ok(entries)
     } else {
-        let reason = format!("{listed} members are listed, and {told} are told of");
+        let reason = format!("{listed} members are listed, and {declared} are declared");
         Err(source.place().invalid(None, Fault::new("directory", reason)))
     }
 }
 
-fn entry(record: &rawzip::ZipFileHeaderRecord<'_>) -> Entry {
+fn entry(record: &rawzip::ZipFileHeaderRecord<'_>) -> CentralEntry {
     let path = record.file_path();
     let name = path.as_bytes();
     let compressed = record.compressed_size_hint();
     let header_bytes = LOCAL_HEADER_BYTES + name.len() as u64;
-    Entry {
+    CentralEntry {
         name: name_of(name),
         size: record.uncompressed_size_hint(),
         compressed,
@@ -264,7 +264,10 @@ fn local_names_and_fields(entry: &ZipEntry<'_, Source<'_>>) -> usize {
 
 /// Compares a member's own header with the directory. Behind the data of a member that was written
 /// to a stream are the sizes that its header lacks; the directory has them, too.
-fn check_local(entry: &Entry, local: &ZipLocalFileHeader<'_>) -> std::result::Result<(), Fault> {
+fn check_local(
+    entry: &CentralEntry,
+    local: &ZipLocalFileHeader<'_>,
+) -> std::result::Result<(), Fault> {
     let differs = |field, found: &dyn std::fmt::Display, expected: &dyn std::fmt::Display| {
         let reason = format!("its own header says {found}, and the directory {expected}");
         Err(Fault::new(field, reason))

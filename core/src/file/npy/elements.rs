@@ -3,9 +3,9 @@
 
 use std::marker::PhantomData;
 
-use super::header::Header;
+use super::header::NpyHeader;
 use crate::array::Array;
-use crate::element::copy::{End, copy_elements};
+use crate::element::copy::{Strided, copy_elements};
 use crate::system;
 use crate::value::dtype::DType;
 use crate::value::error::Result;
@@ -18,7 +18,7 @@ const PIECE_BYTES: u64 = if cfg!(miri) { 64 } else { 1 << 20 };
 pub struct Elements<'a> {
     /// The address of the lowest element.
     start: *const u8,
-    header: Header,
+    header: NpyHeader,
     /// The elements in the order of the file: bytes of one dimension where they lie side by side.
     layout: Layout,
     /// The size of an item of `layout`.
@@ -59,7 +59,7 @@ impl<'a> Elements<'a> {
         let is_c = layout.is_contiguous(itemsize, Order::C);
         let is_f = !is_c && layout.is_contiguous(itemsize, Order::F);
         let order = if is_f { Order::F } else { Order::C };
-        let header = Header::new(dtype, &layout.shape, order)?;
+        let header = NpyHeader::new(dtype, &layout.shape, order)?;
         let bytes = size_bytes(&layout.shape, itemsize)?;
         let (layout, itemsize) = if is_c || is_f {
             (Layout { offset: layout.offset, ..Layout::contiguous(&[bytes], 1, Order::C)? }, 1)
@@ -72,7 +72,7 @@ impl<'a> Elements<'a> {
 
     /// Returns the header of a file with these elements.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &NpyHeader {
         &self.header
     }
 
@@ -123,13 +123,13 @@ impl<'a> Elements<'a> {
         let size = bytes as usize;
         system::reserve_for("a piece of an array", to, size)?;
         to.resize(before + size, 0);
-        let room = End { start: to[before..].as_mut_ptr(), layout: &dense };
+        let room = Strided { start: to[before..].as_mut_ptr(), layout: &dense };
         // SAFETY: `dense` has the shape of `layout` and the vector has room for it, as was just
         // made; `memory` was promised that the elements can be read; the vector is private.
         unsafe {
             copy_elements(
                 room,
-                End { start: self.start.cast_mut(), layout: &layout },
+                Strided { start: self.start.cast_mut(), layout: &layout },
                 self.itemsize,
             );
         }

@@ -34,16 +34,16 @@ const GROWTH_DIGITS: usize = 21;
 /// The header of an NPY file: what its elements are, and where they begin.
 ///
 /// ```
-/// use shmarray::{DType, Order, npy::Header};
-/// let header = Header::new(DType::parse("<f8")?, &[3, 4], Order::C)?;
+/// use shmarray::{DType, Order, npy::NpyHeader};
+/// let header = NpyHeader::new(DType::parse("<f8")?, &[3, 4], Order::C)?;
 /// let bytes = header.to_bytes()?;
 /// assert_eq!(bytes.len(), 128);
-/// let read = Header::parse(&bytes)?;
+/// let read = NpyHeader::parse(&bytes)?;
 /// assert_eq!((read.shape(), read.data_offset(), read.data_bytes()), (&[3, 4][..], 128, 96));
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct NpyHeader {
     items: Items,
     layout: Layout,
     order: Order,
@@ -51,7 +51,7 @@ pub struct Header {
     data_bytes: u64,
 }
 
-impl Header {
+impl NpyHeader {
     /// Returns the header of an array that is to be written.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl Header {
     /// shorter.
     ///
     /// # Errors
-    /// As for [`Header::parse`].
+    /// As for [`NpyHeader::parse`].
     pub fn size_bytes(start: &[u8]) -> Result<u64> {
         let size = Self::size(start).map_err(|fault| Place::Memory.invalid(None, fault))?;
         Ok(size.total)
@@ -292,7 +292,7 @@ fn three(fields: Fields<'_>) -> std::result::Result<[Literal<'_>; 3], Fault> {
     const KEYS: [&str; 3] = ["descr", "fortran_order", "shape"];
     let mut values = [None, None, None];
     for (key, value) in fields {
-        let Some(index) = KEYS.iter().position(|known| *known == key) else {
+        let Some(index) = KEYS.iter().position(|name| *name == key) else {
             return Err(Fault::new("header", format!("unknown key {:?}", short(&key))));
         };
         if values[index].replace(value).is_some() {
@@ -323,8 +323,8 @@ fn counts(shape: &Literal<'_>) -> std::result::Result<Vec<u64>, Fault> {
 mod tests {
     use super::*;
 
-    fn header(descr: &str) -> Header {
-        Header::new(DType::parse(descr).unwrap(), &[2, 3], Order::F).unwrap()
+    fn header(descr: &str) -> NpyHeader {
+        NpyHeader::new(DType::parse(descr).unwrap(), &[2, 3], Order::F).unwrap()
     }
 
     #[test]
@@ -339,8 +339,8 @@ mod tests {
         {
             let bytes = header.to_bytes().unwrap();
             assert_eq!((bytes[6], bytes.len() % ALIGNMENT), (version, 0));
-            let read = Header::parse(&bytes).unwrap();
-            assert_eq!(read, Header { data_offset: bytes.len() as u64, ..header });
+            let read = NpyHeader::parse(&bytes).unwrap();
+            assert_eq!(read, NpyHeader { data_offset: bytes.len() as u64, ..header });
         }
         let text = vec![b'x'; 1 << 16];
         assert!(padded(1, &text).is_none());
@@ -352,9 +352,9 @@ mod tests {
         for bytes in [header("<f8"), header(r#"{"descr":[["整","<i4"]],"itemsize":4}"#)] {
             let bytes = bytes.to_bytes().unwrap();
             for length in 0..bytes.len() {
-                assert!(Header::parse(&bytes[..length]).is_err(), "{length}");
+                assert!(NpyHeader::parse(&bytes[..length]).is_err(), "{length}");
             }
-            assert_eq!(Header::size_bytes(&bytes[..12]).unwrap(), bytes.len() as u64);
+            assert_eq!(NpyHeader::size_bytes(&bytes[..12]).unwrap(), bytes.len() as u64);
         }
     }
 }

@@ -45,7 +45,7 @@ pub(super) struct Hidden {
     pub(super) file: File,
     folder: PathBuf,
     /// Whether that is not the folder of the path for which it was made.
-    is_elsewhere: bool,
+    is_in_temporary_folder: bool,
     /// Whether other savers can see that its maker lives.
     is_locked: bool,
     /// The hidden name, if it has one now.
@@ -69,12 +69,12 @@ impl Hidden {
     }
 
     /// Creates a file that will not be renamed: in the folder of temporary files, or in memory.
-    pub(super) fn create_elsewhere() -> io::Result<Self> {
+    pub(super) fn create_in_temporary_folder() -> io::Result<Self> {
         let folder = std::env::temp_dir();
         let Ok(mut hidden) = Self::create(&folder) else {
             return Ok(Self::new(&folder, create_in_memory()?, false, None));
         };
-        hidden.is_elsewhere = true;
+        hidden.is_in_temporary_folder = true;
         Ok(hidden)
     }
 
@@ -105,12 +105,12 @@ impl Hidden {
     }
 
     fn new(folder: &Path, file: File, is_locked: bool, name: Option<PathBuf>) -> Self {
-        Self { file, folder: folder.to_owned(), is_elsewhere: false, is_locked, name }
+        Self { file, folder: folder.to_owned(), is_in_temporary_folder: false, is_locked, name }
     }
 
     /// Returns its folder, if that is not the one of the path for which it was made.
-    pub(super) fn elsewhere(&self) -> Option<&Path> {
-        self.is_elsewhere.then_some(&self.folder)
+    pub(super) fn other_folder(&self) -> Option<&Path> {
+        self.is_in_temporary_folder.then_some(&self.folder)
     }
 
     /// Gives the file a path, and removes an older file there. The error has the call that failed.

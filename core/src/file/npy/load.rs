@@ -1,7 +1,7 @@
 //! Loading one NPY file.
 
 use super::fault::Fault;
-use super::header::{Header, PREFIX_BYTES};
+use super::header::{NpyHeader, PREFIX_BYTES};
 use super::source::Source;
 use crate::array::{Array, Options};
 use crate::memory::mapping::FillFn;
@@ -23,7 +23,7 @@ use crate::value::error::{Error, Result};
 /// ```
 pub struct Npy<'a> {
     source: Source<'a>,
-    header: Header,
+    header: NpyHeader,
 }
 
 impl<'a> Npy<'a> {
@@ -45,7 +45,7 @@ impl<'a> Npy<'a> {
 
     /// Returns the header.
     #[must_use]
-    pub fn header(&self) -> &Header {
+    pub fn header(&self) -> &NpyHeader {
         &self.header
     }
 
@@ -95,7 +95,7 @@ pub(super) fn check_room(to: &[u8], needed: u64) -> Result<()> {
 /// Creates an array as a header describes it, which has this dtype.
 pub(super) fn create(
     dtype: &DType,
-    header: &Header,
+    header: &NpyHeader,
     options: &Options,
     fill: &FillFn<'_>,
 ) -> Result<Array> {
@@ -104,17 +104,17 @@ pub(super) fn create(
 }
 
 /// Reads as much of a file as its header says that it has.
-fn read_header(source: &Source<'_>) -> Result<Header> {
+fn read_header(source: &Source<'_>) -> Result<NpyHeader> {
     let invalid = |fault| source.place().invalid(None, fault);
     let mut bytes = vec![0; source.size_bytes().min(USUAL_BYTES) as usize];
     source.read(&mut bytes, 0)?;
-    let size = Header::size(&bytes[..bytes.len().min(PREFIX_BYTES)]).map_err(invalid)?;
+    let size = NpyHeader::size(&bytes[..bytes.len().min(PREFIX_BYTES)]).map_err(invalid)?;
     let total = size.total.min(source.size_bytes());
     if total > bytes.len() as u64 {
         bytes.resize(total as usize, 0);
         source.read(&mut bytes, 0)?;
     }
-    Header::read(&bytes).map_err(invalid)
+    NpyHeader::read(&bytes).map_err(invalid)
 }
 
 /// The size of most headers.

@@ -33,7 +33,7 @@ mod save;
 
 pub use batch::{Batch, Progress};
 pub use elements::Elements;
-pub use header::Header;
+pub use header::NpyHeader;
 pub use load::Npy;
 pub use npz::{Member, Npz};
 pub use save::{

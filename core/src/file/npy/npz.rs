@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Mutex;
 
-use super::directory::{Directory, Entry};
+use super::directory::{CentralDirectory, CentralEntry};
 use super::fault::Fault;
-use super::header::{Header, MAGIC, PREFIX_BYTES};
+use super::header::{MAGIC, NpyHeader, PREFIX_BYTES};
 use super::load;
 use super::methods::Method;
 use super::source::Source;
@@ -44,7 +44,7 @@ const VERIFIED_BYTES: u64 = 256 << 10;
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 pub struct Npz<'a> {
-    directory: Directory<'a>,
+    directory: CentralDirectory<'a>,
     max_bytes: Option<u64>,
 }
 
@@ -54,7 +54,7 @@ impl<'a> Npz<'a> {
     /// # Errors
     /// [`Error::InvalidFile`] when it is no ZIP archive, or when members overlap; [`Error::Os`].
     pub fn open(source: Source<'a>) -> Result<Self> {
-        Ok(Self { directory: Directory::read(source)?, max_bytes: None })
+        Ok(Self { directory: CentralDirectory::read(source)?, max_bytes: None })
     }
 
     /// Sets the limit on what compressed members may become together in one call. Without it the
@@ -191,18 +191,22 @@ fn largest_first(sizes: impl Iterator<Item = u64>) -> Vec<usize> {
 
 /// A member of an NPZ file.
 pub struct Member<'n> {
-    directory: &'n Directory<'n>,
-    entry: &'n Entry,
+    directory: &'n CentralDirectory<'n>,
+    entry: &'n CentralEntry,
     extent: Extent,
     /// The whole member, if it is small and libdeflate inflates it.
     whole: Option<Vec<u8>>,
-    header: Option<Header>,
+    header: Option<NpyHeader>,
     /// Where the elements lie in the inflated member: all of it, if it is no NPY file.
     elements: Range<u64>,
 }
 
 impl<'n> Member<'n> {
-    fn open(directory: &'n Directory<'n>, entry: &'n Entry, extent: Extent) -> Result<Self> {
+    fn open(
+        directory: &'n CentralDirectory<'n>,
+        entry: &'n CentralEntry,
+        extent: Extent,
+    ) -> Result<Self> {
         let is_small = entry.size <= SMALL_BYTES;
         let whole = if is_small { inflated(directory.source(), extent) } else { None };
         let header = match &whole {
@@ -236,7 +240,7 @@ impl<'n> Member<'n> {
 
     /// Returns the header. `None` if the member is no NPY file.
     #[must_use]
-    pub fn header(&self) -> Option<&Header> {
+    pub fn header(&self) -> Option<&NpyHeader> {
         self.header.as_ref()
     }
 
@@ -361,12 +365,16 @@ fn inflated(_source: &Source<'_>, _extent: Extent) -> Option<Vec<u8>> {
 }
 
 /// Returns the header of a whole member, if it has one.
-fn header_of(member: &[u8]) -> std::result::Result<Option<Header>, Fault> {
-    if member.starts_with(MAGIC) { Header::read(member).map(Some) } else { Ok(None) }
+fn header_of(member: &[u8]) -> std::result::Result<Option<NpyHeader>, Fault> {
+    if member.starts_with(MAGIC) { NpyHeader::read(member).map(Some) } else { Ok(None) }
 }
 
 /// Reads the header of a member, if it has one.
-fn read_header(directory: &Directory<'_>, entry: &Entry, extent: Extent) -> Result<Option<Header>> {
+fn read_header(
+    directory: &CentralDirectory<'_>,
+    entry: &CentralEntry,
+    extent: Extent,
+) -> Result<Option<NpyHeader>> {
     let mut stream = Stream::new(directory.source(), &entry.name, extent);
     let mut bytes = vec![0; (PREFIX_BYTES as u64).min(entry.size) as usize];
     stream.read(&mut bytes)?;
@@ -374,9 +382,9 @@ fn read_header(directory: &Directory<'_>, entry: &Entry, extent: Extent) -> Resu
         return Ok(None);
     }
     let invalid = |fault| directory.invalid(entry, fault);
-    let size = Header::size(&bytes).map_err(invalid)?;
+    let size = NpyHeader::size(&bytes).map_err(invalid)?;
     let prefix = bytes.len();
     bytes.resize((size.total.min(entry.size) as usize).max(prefix), 0);
     stream.read(&mut bytes[prefix..])?;
-    Header::read(&bytes).map(Some).map_err(invalid)
+    NpyHeader::read(&bytes).map(Some).map_err(invalid)
 }

@@ -18,7 +18,7 @@ use super::elements::Elements;
 use super::fault::Place;
 use super::target::Target;
 use super::threads::{each_in_order, threads_of};
-use super::zip::{self, Member};
+use super::zip::{self, ZipMember};
 use crate::array::Array;
 use crate::value::error::{Error, Result};
 
@@ -287,12 +287,12 @@ impl<'o> Output<'o> {
     }
 
     /// Writes the header of a member, of which the CRC and the sizes are not known yet.
-    fn begin(&mut self, member: &Member) -> Result<()> {
+    fn begin(&mut self, member: &ZipMember) -> Result<()> {
         self.write(&member.local_header())
     }
 
     /// Writes what is known now that the data of a member has been written.
-    fn finish(&mut self, member: &Member) -> Result<()> {
+    fn finish(&mut self, member: &ZipMember) -> Result<()> {
         if member.is_streamed {
             return self.write(&member.descriptor());
         }
@@ -325,7 +325,7 @@ fn write_members(
     check_names(members)?;
     check_align(options.align)?;
     let is_streamed = output.to.overwrite().is_none();
-    let mut written: Vec<Member> = Vec::with_capacity(members.len());
+    let mut written: Vec<ZipMember> = Vec::with_capacity(members.len());
     let mut crc = Hasher::new();
     for wave in waves_of(members, threads_of(options.threads) * PIECES_PER_THREAD) {
         let order: Vec<usize> = (0..wave.len()).collect();
@@ -336,7 +336,7 @@ fn write_members(
             if piece.index == 0 {
                 let name = members[piece.member].0.to_owned();
                 let NpzOptions { is_deflated, align, .. } = options;
-                let member = Member::new(name, is_deflated, is_streamed, align, output.bytes);
+                let member = ZipMember::new(name, is_deflated, is_streamed, align, output.bytes);
                 output.begin(&member)?;
                 written.push(member);
                 crc = Hasher::new();

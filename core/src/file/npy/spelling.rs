@@ -76,7 +76,7 @@ const NAMES: [(&str, &str); 34] = [
 
 /// One item of a type string.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct SpelledItem {
     /// The type string that a handle has.
     pub(super) text: String,
     pub(super) is_object: bool,
@@ -87,9 +87,9 @@ pub(super) struct Item {
 /// What a type string describes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Spelled {
-    One(Item),
+    One(SpelledItem),
     /// Fields, which are named `f0`, `f1` and so on.
-    Fields(Vec<Item>),
+    Fields(Vec<SpelledItem>),
 }
 
 /// Returns what a type string describes. `None` if its items cannot be told apart; whether there is
@@ -115,7 +115,7 @@ pub(super) fn read(text: &str) -> Option<Spelled> {
 }
 
 /// Reads an item, which may be repeated, up to the comma behind it.
-fn repeated(text: &str) -> Option<(Item, &str)> {
+fn repeated(text: &str) -> Option<(SpelledItem, &str)> {
     let (before, rest) = split_order(text.trim_start());
     let (shape, rest) = shape(rest.trim_start())?;
     let (order, rest) = split_order(rest.trim_start());
@@ -129,7 +129,7 @@ fn repeated(text: &str) -> Option<(Item, &str)> {
     });
     let (name, after) = rest.split_at(end.unwrap_or(rest.len()));
     let text = [before, if before.is_empty() { order } else { "" }, name.trim_end()].concat();
-    Some((Item { shape, ..item(&text) }, after))
+    Some((SpelledItem { shape, ..item(&text) }, after))
 }
 
 fn split_order(text: &str) -> (&str, &str) {
@@ -152,7 +152,7 @@ fn shape(text: &str) -> Option<(Option<Vec<u64>>, &str)> {
 }
 
 /// Returns one item as a handle has it.
-fn item(text: &str) -> Item {
+fn item(text: &str) -> SpelledItem {
     let named = |names: &[(&str, &'static str)], wanted: &str| {
         names.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
     };
@@ -177,7 +177,7 @@ fn item(text: &str) -> Item {
         ">" => '>',
         _ => '<',
     };
-    Item { text: format!("{order}{text}"), is_object, shape: None }
+    SpelledItem { text: format!("{order}{text}"), is_object, shape: None }
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     fn spelled(text: &str) -> Option<String> {
-        let item = |item: &Item| match &item.shape {
+        let item = |item: &SpelledItem| match &item.shape {
             Some(shape) => format!("{}{shape:?}", item.text),
             None => item.text.clone(),
         };

@@ -47,24 +47,26 @@ impl Target {
     pub(super) fn create(path: &Path) -> Result<Self> {
         let place = Place::Path(path.to_owned());
         let os = |call| move |error| (call, error);
-        let to = match Found::at(path).map_err(os("stat")) {
-            Ok(Found::Nothing(path)) => Hidden::create(folder_of(&path))
+        let to = match Existing::at(path).map_err(os("stat")) {
+            Ok(Existing::Nothing(path)) => Hidden::create(folder_of(&path))
                 .map(|hidden| To::Replacing { hidden, path, is_new: true })
                 .map_err(os("open")),
-            Ok(Found::File { facts, .. }) if facts.is_dir() => {
+            Ok(Existing::File { facts, .. }) if facts.is_dir() => {
                 return Err(place.invalid(None, Fault::new("file", "it is a directory")));
             }
-            Ok(Found::File { path, facts, .. }) if !facts.is_file() => {
+            Ok(Existing::File { path, facts, .. }) if !facts.is_file() => {
                 open_for_writing(&path).map(To::Stream).map_err(os("open"))
             }
-            Ok(Found::File { path, facts, is_open }) => {
+            Ok(Existing::File { path, facts, is_open }) => {
                 over(path, &facts, is_open).map_err(os("open"))
             }
             Err(failed) => Err(failed),
         };
         let to = to.map_err(|(call, error)| place.os(call, error))?;
         let written = match &to {
-            To::InPlace { hidden, .. } => hidden.elsewhere().map(|it| Place::Path(it.to_owned())),
+            To::InPlace { hidden, .. } => {
+                hidden.other_folder().map(|it| Place::Path(it.to_owned()))
+            }
             To::Stream(_) | To::Replacing { .. } => None,
         };
         Ok(Self { to, written: written.unwrap_or_else(|| place.clone()), place })
@@ -115,7 +117,7 @@ impl Write for Target {
 }
 
 /// What is under a path.
-enum Found {
+enum Existing {
     /// Nothing; a new file shall have this path, to which links may have led.
     Nothing(PathBuf),
     /// A file. `is_open` tells that the path is that of an open file, such as `/dev/stdout`: its
@@ -123,7 +125,7 @@ enum Found {
     File { path: PathBuf, facts: Metadata, is_open: bool },
 }
 
-impl Found {
+impl Existing {
     fn at(path: &Path) -> io::Result<Self> {
         match existing(fs::symlink_metadata(path))? {
             Some(facts) if facts.is_symlink() => {
@@ -184,7 +186,7 @@ fn over(path: PathBuf, facts: &Metadata, is_open: bool) -> io::Result<To> {
         Ok(hidden) => return Ok(To::InPlace { hidden, older: open_for_writing(&path)? }),
         Err(refused) => refused,
     };
-    match (open_for_writing(&path), Hidden::create_elsewhere()) {
+    match (open_for_writing(&path), Hidden::create_in_temporary_folder()) {
         (Ok(older), Ok(hidden)) => Ok(To::InPlace { hidden, older }),
         _ => Err(refused), // the folder's, because that is what a user can mend
     }

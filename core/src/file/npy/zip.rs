@@ -31,7 +31,7 @@ const STREAMED: u16 = 1 << 3;
 const PADDING: u16 = 0xD935;
 
 /// A member that is being written, or was.
-pub(super) struct Member {
+pub(super) struct ZipMember {
     name: String,
     is_deflated: bool,
     /// Whether the CRC and the sizes follow the data.
@@ -45,7 +45,7 @@ pub(super) struct Member {
     pub(super) compressed: u64,
 }
 
-impl Member {
+impl ZipMember {
     pub(super) fn new(
         name: String,
         is_deflated: bool,
@@ -143,8 +143,8 @@ impl Member {
 }
 
 /// Returns the directory of an archive whose members end at `offset`, and the end of the archive.
-pub(super) fn directory(members: &[Member], offset: u64) -> Vec<u8> {
-    let mut bytes: Vec<u8> = members.iter().flat_map(Member::entry).collect();
+pub(super) fn directory(members: &[ZipMember], offset: u64) -> Vec<u8> {
+    let mut bytes: Vec<u8> = members.iter().flat_map(ZipMember::entry).collect();
     let count = members.len() as u64;
     let size = bytes.len() as u64;
     if count > COUNT_LIMIT || size > ZIP64_LIMIT || offset > ZIP64_LIMIT {

@@ -71,9 +71,9 @@ impl Kind {
     }
 
     fn take(&mut self, at: usize) -> Arc<Mapped> {
-        let taken = self.mappings.remove(at);
-        self.bytes -= taken.header.segment_bytes();
-        taken
+        let mapped = self.mappings.remove(at);
+        self.bytes -= mapped.header.segment_bytes();
+        mapped
     }
 
     fn position(&self, is_it: impl Fn(&Arc<Mapped>) -> bool) -> Option<usize> {

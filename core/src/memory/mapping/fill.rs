@@ -4,7 +4,7 @@
 use std::ptr::NonNull;
 
 use super::mapped::{Mapped, POPULATED};
-use crate::element::copy::{End, copy_elements, write_elements};
+use crate::element::copy::{Strided, copy_elements, write_elements};
 use crate::header::control::Announced;
 use crate::system::{self, Access};
 use crate::value::error::{Error, Result};
@@ -46,7 +46,7 @@ impl Mapped {
         &self,
         cell: Option<u32>,
         to: &Layout,
-        from: End<'_>,
+        from: Strided<'_>,
         itemsize: u64,
     ) -> bool {
         let bytes = from.layout.len() * itemsize;
@@ -81,7 +81,7 @@ pub(crate) enum Fill<'a> {
     /// Unspecified: the bytes of an earlier array of this user, or zeros.
     Nothing,
     /// Elements of readable memory, in the order in which they shall lie, and their size.
-    Elements(End<'a>, u64),
+    Elements(Strided<'a>, u64),
     /// Bytes that a function writes to the memory, all of them. It may be called again if it failed
     /// or if there was no room.
     By(&'a FillFn<'a>),
@@ -119,7 +119,7 @@ impl Fill<'_> {
                     return Ok(());
                 };
                 let _around = announced();
-                let to = End { start: data.as_ptr(), layout: &layout };
+                let to = Strided { start: data.as_ptr(), layout: &layout };
                 // SAFETY: both ends have the shape of the source, whose elements the caller lets us
                 // read; the new memory is mapped writable, has room for them and is used by no
                 // other thread, as the caller promises.

@@ -8,7 +8,7 @@ use std::sync::{Arc, Weak};
 use rustc_hash::FxHashMap;
 
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
-use crate::element::copy::End;
+use crate::element::copy::Strided;
 use crate::header::control::ChannelWords;
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes};
@@ -194,7 +194,12 @@ impl Segment {
     /// All elements of `from` can be read, and none is one of `to`. `to` has their shape and lies
     /// in the data. Another process may read its elements meanwhile, and gets old or new bytes.
     #[allow(unsafe_code)]
-    pub(crate) unsafe fn write_elements(&self, to: &Layout, from: End<'_>, itemsize: u64) -> bool {
+    pub(crate) unsafe fn write_elements(
+        &self,
+        to: &Layout,
+        from: Strided<'_>,
+        itemsize: u64,
+    ) -> bool {
         // SAFETY: the caller promises the same of `from` and `to`.
         unsafe { self.mapped.write_elements(self.cell, to, from, itemsize) }
     }

@@ -118,8 +118,8 @@ pub fn is_family_alive(handle: &str) -> Result<bool> {
     if !liveness.has_registry() {
         return Ok(false); // this process registers below, and so makes one
     }
-    let known = handle.ticket.zip(system::process_owner(&directory));
-    Ok(known.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
+    let ticket_and_own = handle.ticket.zip(system::process_owner(&directory));
+    Ok(ticket_and_own.is_some_and(|(ticket, own)| !liveness.is_dead_owner(ticket, own.info)))
 }
 
 /// A copy of one file, as it was when it was read.

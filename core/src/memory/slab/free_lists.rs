@@ -253,8 +253,8 @@ impl SizeClass {
     }
 
     fn claim(&mut self, me: Owner, gone: &mut Vec<Slab>) -> Option<Claimed> {
-        let known = self.claim_freed(me, gone).or_else(|| self.claim_unused(me, gone));
-        known.or_else(|| {
+        let claimed = self.claim_freed(me, gone).or_else(|| self.claim_unused(me, gone));
+        claimed.or_else(|| {
             self.search();
             self.claim_freed(me, gone)
         })

@@ -7,11 +7,11 @@ use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// The list. Its entries are never freed or changed (I1).
-pub(super) struct AppendList<T>(AtomicPtr<Entry<T>>);
+pub(super) struct AppendList<T>(AtomicPtr<Node<T>>);
 
-struct Entry<T> {
+struct Node<T> {
     value: T,
-    earlier: *const Entry<T>,
+    earlier: *const Node<T>,
 }
 
 impl<T: Send + Sync> AppendList<T> {
@@ -21,7 +21,7 @@ impl<T: Send + Sync> AppendList<T> {
 
     /// Returns the latest entry of which `is_it` is true.
     pub(super) fn find(&'static self, is_it: impl Fn(&T) -> bool) -> Option<&'static T> {
-        let mut at: *const Entry<T> = self.0.load(Ordering::Acquire); // pairs with the exchange
+        let mut at: *const Node<T> = self.0.load(Ordering::Acquire); // pairs with the exchange
         // SAFETY: the pointer must be null or valid for reads; it is null or an entry that the
         // exchange in `append` published, and I1 holds for it.
         while let Some(entry) = unsafe { at.as_ref() } {
@@ -36,7 +36,7 @@ impl<T: Send + Sync> AppendList<T> {
     /// Appends a value. Two threads may append equal ones.
     pub(super) fn append(&'static self, value: T) {
         let mut latest = self.0.load(Ordering::Relaxed);
-        let new = Box::into_raw(Box::new(Entry { value, earlier: latest }));
+        let new = Box::into_raw(Box::new(Node { value, earlier: latest }));
         // Release pairs with the Acquire in `find`.
         while let Err(other) =
             self.0.compare_exchange(latest, new, Ordering::Release, Ordering::Relaxed)

@@ -94,7 +94,7 @@ impl Directory {
         let find = |last: &RefCell<Option<Self>>| {
             let mut last = last.try_borrow_mut().ok()?;
             match &*last {
-                Some(known) if known.0.named == path => Some(known.clone()),
+                Some(last) if last.0.named == path => Some(last.clone()),
                 _ => Some(last.insert(Self::at(path)).clone()),
             }
         };
@@ -149,7 +149,7 @@ impl Directory {
                 self.0.page_bytes.store(page_bytes, Ordering::Relaxed);
                 page_bytes
             }
-            known => known,
+            page_bytes => page_bytes,
         }
     }
 
@@ -273,8 +273,8 @@ fn absolute(named: &Path) -> PathBuf {
     if named.is_absolute() {
         return named.to_owned();
     }
-    if let Some(known) = RELATIVES.find(|known| known.named == named) {
-        return known.path.clone();
+    if let Some(relative) = RELATIVES.find(|relative| relative.named == named) {
+        return relative.path.clone();
     }
     // Two threads that use the path first at the same time compute the same result.
     let path = std::env::current_dir().unwrap_or_default().join(named);

@@ -63,7 +63,7 @@ pub(super) fn memory_bytes() -> u64 {
             BYTES.store(pages * page_bytes(), Ordering::Relaxed);
             pages * page_bytes()
         }
-        known => known,
+        bytes => bytes,
     }
 }
 
@@ -112,8 +112,8 @@ pub(super) fn why_not_mapped(bytes: u64) -> String {
 
 /// Returns the bytes of address space that this process has.
 fn address_space() -> Option<u64> {
-    let told = without_fork(|| fs::read_to_string("/proc/self/statm")).ok()?;
-    Some(told.split(' ').next()?.parse::<u64>().ok()? * page_bytes())
+    let statm = without_fork(|| fs::read_to_string("/proc/self/statm")).ok()?;
+    Some(statm.split(' ').next()?.parse::<u64>().ok()? * page_bytes())
 }
 
 /// Counts this process's mappings. Allocates nothing.
@@ -136,9 +136,9 @@ pub(crate) fn most_mappings() -> usize {
     if most > 0 {
         return most;
     }
-    let told = without_fork(|| fs::read_to_string("/proc/sys/vm/max_map_count"));
+    let text = without_fork(|| fs::read_to_string("/proc/sys/vm/max_map_count"));
     // 65530 is the default of Linux.
-    let most = told.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530);
+    let most = text.ok().and_then(|text| text.trim().parse().ok()).unwrap_or(65_530);
     MOST.store(most, Ordering::Relaxed);
     most
 }

@@ -33,13 +33,13 @@ const PART_BYTES: usize = 8 << 10;
 const LIST: &str = "the list of segments";
 
 /// An entry of the directory that is being read.
-pub(super) struct Entry<'a> {
+pub(super) struct DirEntry<'a> {
     directory: &'a File,
     c_name: &'a CStr,
     inode: u64,
 }
 
-impl<'a> Entry<'a> {
+impl<'a> DirEntry<'a> {
     /// Returns the file's name. No file of this library has a name that is not UTF-8: such a name
     /// is empty here.
     pub(super) fn name(&self) -> &'a str {
@@ -95,7 +95,7 @@ impl Directory {
     /// [Linux]: https://man7.org/linux/man-pages/man2/getdents.2.html
     pub(super) fn visit_names<T>(
         &self,
-        mut visit: impl FnMut(&Entry<'_>) -> ControlFlow<T>,
+        mut visit: impl FnMut(&DirEntry<'_>) -> ControlFlow<T>,
     ) -> io::Result<Option<T>> {
         let flags = libc::O_DIRECTORY | libc::O_CLOEXEC;
         let opened =
@@ -110,7 +110,9 @@ impl Directory {
             };
             let c_name = entry.file_name();
             let inode = entry.ino();
-            if let ControlFlow::Break(value) = visit(&Entry { directory: &opened, c_name, inode }) {
+            if let ControlFlow::Break(value) =
+                visit(&DirEntry { directory: &opened, c_name, inode })
+            {
                 return Ok(Some(value));
             }
         }
@@ -118,7 +120,7 @@ impl Directory {
     }
 
     /// Calls `visit` with each entry of the directory.
-    pub(super) fn visit_all_names(&self, mut visit: impl FnMut(&Entry<'_>)) -> io::Result<()> {
+    pub(super) fn visit_all_names(&self, mut visit: impl FnMut(&DirEntry<'_>)) -> io::Result<()> {
         let visited = self.visit_names(|entry| {
             visit(entry);
             ControlFlow::<Infallible>::Continue(())
@@ -127,7 +129,7 @@ impl Directory {
     }
 
     /// Calls `list` with each entry of the directory until it fails.
-    fn list_names(&self, mut list: impl FnMut(&Entry<'_>) -> Result<()>) -> Result<()> {
+    fn list_names(&self, mut list: impl FnMut(&DirEntry<'_>) -> Result<()>) -> Result<()> {
         let visited = self.visit_names(|entry| match list(entry) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
@@ -178,7 +180,7 @@ enum Meaning<'a> {
 }
 
 impl<'a> Meaning<'a> {
-    fn of(entry: &Entry<'a>) -> Option<Self> {
+    fn of(entry: &DirEntry<'a>) -> Option<Self> {
         if let Some(id) = id_in(entry.name()) {
             return Some(Self::Segment(id));
         }

@@ -67,8 +67,8 @@ const USED: *mut u8 = std::ptr::without_provenance_mut(1);
 
 /// Maps the spare page, if there is none. Allocates nothing.
 pub(super) fn keep_spare() {
-    let known = SPARE.load(Ordering::Relaxed);
-    if !known.is_null() && known != USED {
+    let before = SPARE.load(Ordering::Relaxed);
+    if !before.is_null() && before != USED {
         return;
     }
     // A page that is shared with nobody merges with no other mapping.
@@ -77,8 +77,9 @@ pub(super) fn keep_spare() {
     // SAFETY: the mapping must not replace another; without MAP_FIXED the kernel chooses a free
     // range.
     let Ok(page) = (unsafe { ask(null_mut(), request) }) else { return };
-    let kept = SPARE.compare_exchange(known, page.as_ptr(), Ordering::Relaxed, Ordering::Relaxed);
-    if kept.is_err() {
+    let stored =
+        SPARE.compare_exchange(before, page.as_ptr(), Ordering::Relaxed, Ordering::Relaxed);
+    if stored.is_err() {
         // SAFETY: nobody may use the range afterwards; it was mapped above, and another thread's
         // page was stored instead.
         unsafe { libc::munmap(page.as_ptr().cast(), request.bytes) };
@@ -89,14 +90,14 @@ pub(super) fn keep_spare() {
 fn gave_up_spare() -> bool {
     let page = SPARE.load(Ordering::Relaxed);
     let is_page = !page.is_null() && page != USED;
-    let taken =
+    let is_taken =
         is_page && SPARE.compare_exchange(page, USED, Ordering::Relaxed, Ordering::Relaxed).is_ok();
-    if taken {
+    if is_taken {
         // SAFETY: nobody may use the range afterwards; `keep_spare` mapped it, its address was only
         // in `SPARE`, and this thread took it from there.
         unsafe { libc::munmap(page.cast(), page_bytes() as usize) };
     }
-    taken
+    is_taken
 }
 
 /// Maps memory over a range that is mapped already.

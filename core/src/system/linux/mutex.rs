@@ -57,12 +57,12 @@ unsafe impl lock_api::RawMutex for RawMutex {
     }
 
     fn try_lock(&self) -> bool {
-        let taken =
+        let is_locked =
             self.0.compare_exchange(FREE, LOCKED, Ordering::Acquire, Ordering::Relaxed).is_ok();
-        if taken {
+        if is_locked {
             enter();
         }
-        taken
+        is_locked
     }
 
     unsafe fn unlock(&self) {

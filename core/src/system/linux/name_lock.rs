@@ -30,8 +30,9 @@ impl NameLock {
         let mut hash = Fnv1a::new();
         let _ = hash.write_str(name.as_str()); // a hasher accepts any text
         let offset = (NAMES_OFFSET | hash.value() >> 2) as i64;
-        let taken = lock::exclusive_at(&file, offset, patience);
-        taken.map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
+        let locked = lock::exclusive_at(&file, offset, patience);
+        locked
+            .map_err(|error| Error::os("fcntl(F_OFD_SETLK)", directory.name_path(name), error))?;
         Ok(Self(file))
     }
 }

@@ -36,7 +36,7 @@ impl Channel {
         Self::create_or_open(&name.parse()?, &dtype, shape, payload, options)
     }
 
-    /// Creates a channel whose messages are arrays that lie elsewhere in shared memory: a message
+    /// Creates a channel whose messages are shared arrays outside of the channel: a message
     /// is the handle of one, with a ticket that holds it until it was received.
     ///
     /// # Errors

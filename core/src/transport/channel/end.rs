@@ -8,7 +8,7 @@ use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::ends::{Ends, HELD, RECEIVES, SENDS};
-use super::event::{Event, Source};
+use super::event::{Event, Readiness};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
@@ -105,9 +105,9 @@ impl End {
         }
         words.cursor(end.index).store(words.tail().load(Acquire), Relaxed);
         // AcqRel: all of the end's words come before it is held.
-        let taken = owner.id << 1;
+        let entered = owner.id << 1;
         let entry = &words.entry(end.index).owner;
-        if !entry.replace(taken, taken | HELD) {
+        if !entry.replace(entered, entered | HELD) {
             std::mem::forget(end); // another process took this one for dead, and freed the entry
             return Err(Error::argument("channel", "the registry was replaced meanwhile"));
         }
@@ -312,7 +312,7 @@ impl End {
     }
 }
 
-impl Source for End {
+impl Readiness for End {
     fn sleep_word(&self) -> &impl SleepWord {
         self.words.published()
     }
@@ -338,7 +338,7 @@ impl Source for End {
         Ok(may_sleep && self.has_no_senders())
     }
 
-    fn has_told(&self) {
+    fn pass_on_wake_up(&self) {
         self.wake_receivers(); // the event's thread has used up a wake-up, but receives nothing
     }
 }

@@ -35,7 +35,7 @@ pub(super) struct Event {
 }
 
 /// What an event's thread looks at.
-pub(super) trait Source: Send + Sync + 'static {
+pub(super) trait Readiness: Send + Sync + 'static {
     fn sleep_word(&self) -> &impl SleepWord;
 
     fn spins(&self) -> &Spins;
@@ -44,7 +44,7 @@ pub(super) trait Source: Send + Sync + 'static {
     fn is_ready(&self, may_sleep: bool) -> Result<bool>;
 
     /// Called by one that waited and takes nothing.
-    fn has_told(&self) {}
+    fn pass_on_wake_up(&self) {}
 }
 
 impl Shared {
@@ -57,7 +57,7 @@ impl Shared {
 
 impl Event {
     /// Makes an event, and starts its thread. That ends when `source` says that it is closed.
-    pub(super) fn new(source: Arc<impl Source>) -> Result<Self> {
+    pub(super) fn new(source: Arc<impl Readiness>) -> Result<Self> {
         let event = EventFd::new().map_err(|error| Error::os("eventfd", "", error))?;
         let is_set = AtomicBool::new(false);
         let is_over = AtomicBool::new(false);
@@ -109,18 +109,18 @@ impl Event {
 }
 
 /// Waits until a receive would not wait. Returns whether that is so.
-pub(super) fn wait_until_ready(source: &impl Source, timeout: Option<Duration>) -> Result<bool> {
+pub(super) fn wait_until_ready(source: &impl Readiness, timeout: Option<Duration>) -> Result<bool> {
     let ready = wait::wait(source.sleep_word(), source.spins(), timeout, |may_sleep| {
         Ok(if source.is_ready(may_sleep)? { Look::Found(()) } else { Look::Nothing })
     })?;
     if ready.is_some() {
-        source.has_told();
+        source.pass_on_wake_up();
     }
     Ok(ready.is_some())
 }
 
 /// Runs in the thread.
-fn watch(shared: &Shared, source: &impl Source) {
+fn watch(shared: &Shared, source: &impl Readiness) {
     system::block_signals();
     loop {
         let ready = wait_until_ready(source, None);

@@ -10,12 +10,12 @@ use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
 use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
-use super::event::{Event, Source};
+use super::event::{Event, Readiness};
 use super::handle_or_name::HandleOrName;
 use super::head::SlotHead;
 use super::reader::Reader;
 use super::received::{Delivered, Delivery};
-use super::ring::{Words, look};
+use super::ring::{Words, read_only};
 use super::wait::{self, Look, SleepWord, Spins};
 use crate::array::{Array, Options};
 use crate::header::format::{CHANNEL_OFFSET, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload};
@@ -202,11 +202,11 @@ impl Follower {
         for _ in 0..=ring_words {
             let number = self.next.load(Acquire);
             let ring = self.reader.ring(number)?;
-            if look::number(ring) < number {
+            if read_only::number(ring) < number {
                 return Ok(None);
             }
-            if look::number(ring) == number
-                && let Some((array, head)) = self.copy(look::slot(ring), number)?
+            if read_only::number(ring) == number
+                && let Some((array, head)) = self.copy(read_only::slot(ring), number)?
             {
                 if !self.goes_on(number, number + 1) {
                     continue; // another thread has received it
@@ -220,7 +220,7 @@ impl Follower {
                 )));
             }
             // What is older than a whole ring has gone.
-            let next = (number + 1).max((look::number(ring) + 1).saturating_sub(ring_words));
+            let next = (number + 1).max((read_only::number(ring) + 1).saturating_sub(ring_words));
             if self.goes_on(number, next) {
                 self.missed.fetch_add(next - number, atomic::Ordering::Relaxed);
             }
@@ -236,7 +236,7 @@ impl Follower {
     /// Copies the message with a number. `None` if its slot was given to another purpose.
     fn copy(&self, slot: u32, number: u64) -> Result<Option<(Array, SlotHead)>> {
         let words: Words = self.reader.slot_head(slot)?;
-        if !look::has_message(&words, number) {
+        if !read_only::has_message(&words, number) {
             return Ok(None);
         }
         let head = SlotHead::of(|index| words[index]);
@@ -254,14 +254,14 @@ impl Follower {
         let copied = Array::create_by(dtype.clone(), shape, &Options::new(), &|bytes| {
             self.reader.payload(slot, bytes)?;
             let again = self.reader.slot_head(slot)?;
-            is_whole.set(look::is_same_message(&words, &again, number));
+            is_whole.set(read_only::is_same_message(&words, &again, number));
             Ok(())
         })?;
         Ok(is_whole.get().then_some((copied, head)))
     }
 }
 
-impl Source for Follower {
+impl Readiness for Follower {
     fn sleep_word(&self) -> &impl SleepWord {
         self
     }
@@ -273,7 +273,7 @@ impl Source for Follower {
     fn is_ready(&self, may_sleep: bool) -> Result<bool> {
         self.check_open()?;
         let next = self.next.load(Acquire);
-        let is_there = look::number(self.reader.ring(next)?) >= next;
+        let is_there = read_only::number(self.reader.ring(next)?) >= next;
         Ok(is_there || may_sleep && self.is_ended()?)
     }
 }

@@ -1,5 +1,5 @@
-//! Messages that are the handles of arrays that lie elsewhere, with tickets of the channel's
-//! family: CHANNELS.md, "Arrays that lie elsewhere".
+//! Messages that are handles of shared arrays, with tickets of the channel's family: CHANNELS.md,
+//! "Handles".
 //!
 //! The text of a handle lies at the start of its slot, and a zero byte follows it. Its first byte
 //! is stored last, and a zero there says that there is no text.

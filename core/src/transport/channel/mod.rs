@@ -38,7 +38,7 @@ use crate::value::error::{Error, Result};
 use crate::value::name::ArrayName;
 use crate::value::shape::Layout;
 use end::End;
-use event::Source;
+use event::Readiness;
 use follower::Follower;
 use head::Meta;
 pub use loan::{Loan, Loaned, Posted};
@@ -383,7 +383,7 @@ impl Channel {
         self.layout.payload == Payload::Varying
     }
 
-    /// Whether messages are handles of arrays that lie elsewhere.
+    /// Whether messages are handles of shared arrays.
     #[must_use]
     pub fn has_handles(&self) -> bool {
         self.layout.payload == Payload::Handle

@@ -1,7 +1,7 @@
 //! A channel as a process sees it that may only read it: copies of its words and messages.
 
 use super::handle_or_name::HandleOrName;
-use super::ring::look;
+use super::ring::read_only;
 use crate::header::format::{
     CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, GENERATION_OFFSET, Header,
     PAGE_BYTES, SLOT_HEAD_BYTES, TAIL_OFFSET,
@@ -71,7 +71,7 @@ impl Reader {
         // The first step passes all but the messages of a ring, unless others publish meanwhile or
         // their owner writes nonsense.
         for _ in 0..=self.layout.ring_words {
-            match look::number(self.ring(next)?) {
+            match read_only::number(self.ring(next)?) {
                 found if found < next => break,
                 found => next = found.wrapping_add(1),
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::end::{End, InUse};
-use super::event::Source;
+use super::event::Readiness;
 use super::handle_text;
 use super::head::{Meta, SlotHead};
 use super::ring::{Found, Taken};
@@ -98,7 +98,7 @@ impl Delivery {
     }
 
     /// Returns the number of the slot in which the array lies, below that of the channel's slots.
-    /// `None` if it lies elsewhere: the message was a handle, or is a copy.
+    /// `None` if it lies in no slot: the message was a handle, or is a copy.
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
         self.in_slot.as_ref().map(InUse::slot)

@@ -78,7 +78,7 @@ impl SlotWord {
 pub(super) type Words = Vec<u64>;
 
 /// What a process sees that may only read.
-pub(super) mod look {
+pub(super) mod read_only {
     use super::{
         DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, WORD, Words,
     };

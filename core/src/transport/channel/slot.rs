@@ -186,12 +186,12 @@ mod tests {
 
     /// One slot, and how often it was given back.
     #[derive(Default)]
-    struct Slot {
+    struct CountedSlot {
         uses: Uses,
         given_back: AtomicUsize,
     }
 
-    impl Slot {
+    impl CountedSlot {
         fn given_back(&self) -> usize {
             self.given_back.load(Acquire)
         }
@@ -199,11 +199,11 @@ mod tests {
 
     /// Stands for an array that lies in the slot.
     struct InSlot {
-        slot: Arc<Slot>,
+        slot: Arc<CountedSlot>,
         number: u64,
     }
 
-    fn begin(slot: &Arc<Slot>) -> InSlot {
+    fn begin(slot: &Arc<CountedSlot>) -> InSlot {
         InSlot { slot: Arc::clone(slot), number: slot.uses.begin() }
     }
 

@@ -4,7 +4,7 @@ use super::ends::{CLOSED, HELD, RECEIVES, SENDS};
 use super::handle_or_name::HandleOrName;
 use super::head::SlotHead;
 use super::reader::Reader;
-use super::ring::look::{self, SlotUse};
+use super::ring::read_only::{self, SlotUse};
 use crate::header::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
 use crate::memory::operation::Operation;
 use crate::system::{Directory, Liveness};
@@ -80,7 +80,7 @@ impl ChannelStats {
         let mut newest_ns = 0;
         for slot in 0..layout.slots {
             let head = reader.slot_head(slot)?;
-            match look::slot_use(&head) {
+            match read_only::slot_use(&head) {
                 SlotUse::Loaned => loaned += 1,
                 SlotUse::Queued => queued += 1,
                 SlotUse::Held => held += 1,

@@ -85,32 +85,32 @@ impl Spins {
 }
 
 /// Looks until something is found, or the time is over: `None`. Without a timeout there is no
-/// limit. `look` is told whether it may take longer, since the caller sleeps otherwise.
+/// limit. `attempt` is told whether it may take longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
     sleep_word: &impl SleepWord,
     spins: &Spins,
     timeout: Option<Duration>,
-    mut look: impl FnMut(bool) -> Result<Look<T>>,
+    mut attempt: impl FnMut(bool) -> Result<Look<T>>,
 ) -> Result<Option<T>> {
     if timeout.is_some_and(|timeout| timeout.is_zero()) {
-        return Ok(match look(true)? {
+        return Ok(match attempt(true)? {
             Look::Found(found) => Some(found),
             Look::Nothing => None,
         });
     }
-    if let Look::Found(found) = look(false)? {
+    if let Look::Found(found) = attempt(false)? {
         return Ok(Some(found));
     }
     let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     for _ in 0..spins.count() {
         std::hint::spin_loop();
-        if let Look::Found(found) = look(false)? {
+        if let Look::Found(found) = attempt(false)? {
             spins.note(true);
             return Ok(Some(found));
         }
     }
     let began = Instant::now();
-    let found = sleep(sleep_word, until, look);
+    let found = sleep(sleep_word, until, attempt);
     let is_found = matches!(found, Ok(Some(_)));
     spins.note(is_found && began.elapsed() < SHORT);
     found
@@ -120,11 +120,11 @@ pub(super) fn wait<T>(
 fn sleep<T>(
     sleep_word: &impl SleepWord,
     until: Option<Instant>,
-    mut look: impl FnMut(bool) -> Result<Look<T>>,
+    mut attempt: impl FnMut(bool) -> Result<Look<T>>,
 ) -> Result<Option<T>> {
     loop {
         let seen = sleep_word.announce()?;
-        if let Look::Found(found) = look(true)? {
+        if let Look::Found(found) = attempt(true)? {
             return Ok(Some(found));
         }
         let left =
@@ -133,7 +133,7 @@ fn sleep<T>(
             return Ok(None);
         }
         system::sleep_at(sleep_word.word(), seen, left).map_err(interrupted)?;
-        if let Look::Found(found) = look(false)? {
+        if let Look::Found(found) = attempt(false)? {
             return Ok(Some(found)); // without bit 0: nobody sleeps
         }
     }

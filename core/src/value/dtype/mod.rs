@@ -17,7 +17,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::value::error::{Error, Result};
-use crate::value::json::{self, Fault, Member, MemberType};
+use crate::value::json::{self, JsonFault, JsonMember, MemberType};
 pub(crate) use table::with_dtypes;
 
 /// The largest item of a dtype, in bytes. NumPy's own limit is a C `int`.
@@ -294,14 +294,14 @@ struct Structured<'a> {
 }
 
 /// The members, as [`Structured`] has them.
-const MEMBERS: &[Member] =
+const MEMBERS: &[JsonMember] =
     &[("descr", MemberType::Anything, false), ("itemsize", MemberType::Natural, false)];
 
 /// Reads a broken text once more, to say what is wrong.
 fn explain(json: &str) -> Error {
     match json::fault(json, MEMBERS) {
-        Fault { member: Some(member), reason } => invalid(json, format!("{member}: {reason}")),
-        Fault { member: None, reason } => invalid(json, reason),
+        JsonFault { member: Some(member), reason } => invalid(json, format!("{member}: {reason}")),
+        JsonFault { member: None, reason } => invalid(json, reason),
     }
 }
 

@@ -102,7 +102,7 @@ proptest! {
     ) {
         prop_assume!(step != 0);
         let layout = Layout::contiguous(&[count], 1, Order::C).unwrap();
-        let taken = offsets(&layout.slice(0, Some(start), Some(stop), step).unwrap());
+        let sliced = offsets(&layout.slice(0, Some(start), Some(stop), step).unwrap());
         let n = count as i64;
         let (low, high) = if step > 0 { (0, n) } else { (-1, n - 1) };
         let clip = |at: i64| if at < 0 { (at + n).max(low) } else { at.min(high) };
@@ -113,7 +113,7 @@ proptest! {
             expected.push(i128::from(at));
             at += step;
         }
-        prop_assert_eq!(taken, expected);
+        prop_assert_eq!(sliced, expected);
     }
 
     #[test]

@@ -23,8 +23,8 @@ const FAMILY_TICKETS: u64 = 1 << 32;
 /// a child that another thread forks meanwhile.
 pub(super) fn family() -> Result<u64> {
     static FAMILY: AtomicU64 = AtomicU64::new(0);
-    if let known @ 1.. = FAMILY.load(Ordering::Relaxed) {
-        return Ok(known);
+    if let family @ 1.. = FAMILY.load(Ordering::Relaxed) {
+        return Ok(family);
     }
     let named = std::env::var("SHMARRAY_FAMILY").ok().and_then(|text| text.parse().ok());
     let family = match named.filter(|number| family_of(*number) == Some(*number)) {

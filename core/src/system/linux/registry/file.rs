@@ -54,8 +54,8 @@ pub(super) fn is_gone(path: &CStr, of: u64) -> bool {
 }
 
 /// Opens this user's registry; creates it if there is none. Returns its path as well: a fork, which
-/// must not allocate, opens it by that path. `known` is the path that this process used before.
-pub(super) fn open(directory: &Directory, known: Option<CString>) -> Result<(Registry, CString)> {
+/// must not allocate, opens it by that path. `used` is the path that this process used before.
+pub(super) fn open(directory: &Directory, used: Option<CString>) -> Result<(Registry, CString)> {
     let plain = c_path(&directory.path().join(plain_name()));
     let error = match open_at_c(&plain, true) {
         Ok(registry) => return Ok((registry, plain)),
@@ -64,21 +64,19 @@ pub(super) fn open(directory: &Directory, known: Option<CString>) -> Result<(Reg
     if !is_squatted(&error) {
         return Err(Error::os("open", directory.path().join(plain_name()), error));
     }
-    let known =
-        known.and_then(|path| open_at_c(&path, false).ok().map(|registry| (registry, path)));
-    known.map_or_else(|| open_random(directory), Ok)
+    let again = used.and_then(|path| open_at_c(&path, false).ok().map(|registry| (registry, path)));
+    again.map_or_else(|| open_random(directory), Ok)
 }
 
 /// Opens the registry without creating it. Returns its path as well if it has a random name.
-/// `known` is the path that this process used before.
+/// `used` is the path that this process used before.
 pub(super) fn find(
     directory: &Directory,
-    known: Option<&CStr>,
+    used: Option<&CStr>,
 ) -> Option<(Registry, Option<CString>)> {
     match open_at(&directory.path().join(plain_name()), false) {
         Err(error) if is_squatted(&error) => {
-            let again =
-                known.and_then(|path| Some((open_at_c(path, false).ok()?, path.to_owned())));
+            let again = used.and_then(|path| Some((open_at_c(path, false).ok()?, path.to_owned())));
             let found = again.or_else(|| first_random(directory, None));
             found.map(|(registry, path)| (registry, Some(path)))
         }

@@ -122,8 +122,8 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
     }
     is_usable(directory)?;
     family()?; // stored now, so that a fork need not choose it
-    let known = at.map(|at| all[at].path.clone());
-    let (registry, path) = file::open(directory, known)?;
+    let used = at.map(|at| all[at].path.clone());
+    let (registry, path) = file::open(directory, used)?;
     let at_path = |(call, error)| Error::os(call, path_of(&path), error);
     let family = lock_own_family(&registry, &path).map_err(at_path)?;
     let (owner, lock_mapping) = register(&registry).map_err(at_path)?;
@@ -141,21 +141,21 @@ fn find_or_register(directory: &Directory) -> Result<Owner> {
 
 /// Opens this user's registry; creates it if there is none.
 pub(super) fn open(directory: &Directory) -> Result<Registry> {
-    file::open(directory, known_path(directory)).map(|(registry, _)| registry)
+    file::open(directory, used_path(directory)).map(|(registry, _)| registry)
 }
 
 /// Returns the path of the registry that this process has registered in or found, so that nobody
 /// has to search for it again.
-fn known_path(directory: &Directory) -> Option<CString> {
+fn used_path(directory: &Directory) -> Option<CString> {
     let all = REGISTERED.lock();
     all.iter().find(|one| one.is_for(directory)).map(|one| one.path.clone())
 }
 
 /// Finds this user's registry, and remembers one that had to be searched for.
 fn find(directory: &Directory) -> Option<Registry> {
-    let known = known_path(directory);
-    let (registry, path) = file::find(directory, known.as_deref())?;
-    if path.is_some() && path != known {
+    let used = used_path(directory);
+    let (registry, path) = file::find(directory, used.as_deref())?;
+    if path.is_some() && path != used {
         remember(directory, path?);
     }
     Some(registry)
@@ -292,15 +292,15 @@ impl Liveness {
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
         let is_it = |registry: &&Registry| registry.cookie == cookie;
         let own = || {
-            let open = || file::open_at_c(&known_path(&self.directory)?, false).ok();
+            let open = || file::open_at_c(&used_path(&self.directory)?, false).ok();
             self.own.get_or_init(open).as_ref()
         };
-        let others = || self.others.get_or_init(|| self.look()).iter().find(is_it);
+        let others = || self.others.get_or_init(|| self.search()).iter().find(is_it);
         self.registry().filter(is_it).or_else(|| own().filter(is_it)).or_else(others)
     }
 
     /// Searches the directory for all registries of this user, unless it is too early to.
-    fn look(&self) -> Vec<Registry> {
+    fn search(&self) -> Vec<Registry> {
         let last = self.directory.last_look();
         let rest_ns = LOOKS_APART.saturating_mul(last.took_ns.load(Ordering::Relaxed));
         let due_ns = last.ended_ns.load(Ordering::Relaxed).saturating_add(rest_ns);
@@ -348,7 +348,7 @@ pub(crate) fn find_dead(directory: &Directory, liveness: &Liveness) -> DeathChec
     let own = registered(directory);
     let is_current = |own: &Owner| {
         liveness.registry().is_some_and(|registry| registry.cookie == own.cookie())
-            || known_path(directory).is_none_or(|path| !file::is_gone(&path, own.cookie()))
+            || used_path(directory).is_none_or(|path| !file::is_gone(&path, own.cookie()))
     };
     let was_deleted = own.is_some_and(|own| !is_current(&own) && register_anew(directory, own));
     let Some(registry) = liveness.registry() else {

@@ -8,7 +8,7 @@ use magnus::value::ReprValue;
 use magnus::{
     Error, Module, Object, RArray, RModule, RString, Ruby, TypedData, Value, function, method,
 };
-use shmarray::npy::{Batch, Header, Npy};
+use shmarray::npy::{Batch, Npy, NpyHeader};
 use shmarray::{Options, Order};
 
 use super::input::input_of;
@@ -93,7 +93,7 @@ fn report(caller: &Caller, has_block: bool, done: usize, total: usize) -> shmarr
 
 /// Returns the size of the header that begins with these 12 bytes.
 fn header_bytes(ruby: &Ruby, start: RString) -> Result<u64, Error> {
-    Header::size_bytes(&copied(start)).or_raise(ruby)
+    NpyHeader::size_bytes(&copied(start)).or_raise(ruby)
 }
 
 /// Returns the dtype, the shape and the order of a header, and the bytes of the elements.
@@ -102,7 +102,7 @@ fn header(
     bytes: RString,
     is_numo: bool,
 ) -> Result<(String, Vec<u64>, &'static str, u64), Error> {
-    let header = Header::parse(&copied(bytes)).or_raise(ruby)?;
+    let header = NpyHeader::parse(&copied(bytes)).or_raise(ruby)?;
     let dtype = header.dtype().map_err(of_file).or_raise(ruby)?;
     Maker::new(ruby, is_numo)?.check(ruby, dtype, READER)?;
     let order = if header.order() == Order::F { "F" } else { "C" };
