@@ -1,5 +1,6 @@
 //! The Rust driver: one command a line, one answer a line. README.md has the commands.
 #![allow(missing_docs, unsafe_code)]
+#![allow(clippy::multiple_unsafe_ops_per_block, reason = "system calls in a row")]
 
 use std::collections::BTreeMap;
 use std::ffi::CString;
@@ -368,8 +369,8 @@ fn of_process(words: &[&str]) -> Answer {
             })
         }
         ["close_fds", first] => {
-            // SAFETY: the host asks for this, and knows what this process has open.
             (number(first) as i32..4096).for_each(|fd| {
+                // SAFETY: the host asks for this, and knows what this process has open.
                 unsafe { libc::close(fd) };
             });
             ok("")
@@ -398,8 +399,9 @@ fn done(result: i32) -> Answer {
 fn end(how: &str) -> ! {
     match how {
         "exit" => std::process::exit(0),
-        // SAFETY: these calls have no conditions.
+        // SAFETY: the call has no conditions.
         "_exit" => unsafe { libc::_exit(0) },
+        // SAFETY: the call has no conditions.
         "kill" => unsafe {
             libc::raise(libc::SIGKILL);
         },
