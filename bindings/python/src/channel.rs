@@ -237,7 +237,7 @@ impl Channel {
             _ => wait_in_steps(
                 py,
                 timeout,
-                |is_ready| !is_ready,
+                |is_ready: &bool| !is_ready,
                 |left| self.channel.wait_until_ready(left),
             ),
         }
