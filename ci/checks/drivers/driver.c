@@ -588,22 +588,29 @@ static void close_fds(words w) {
 static atomic_bool stopped;
 static atomic_long rounds;
 
-// Makes, attaches and drops arrays.
+static bool made_attached_and_dropped(void) {
+    const int64_t count = 1000;
+    char handle[2048];
+    shma_array *own = NULL, *again = NULL;
+    bool is_well = !shma_array_create(SHMA_INT64, 1, &count, NULL, &own, NULL) &&
+                   !shma_array_handle(own, handle, sizeof handle, NULL, NULL) &&
+                   !shma_array_attach(handle, SHMA_READ_ONLY, &again, NULL);
+    if (is_well) {
+        ((int64_t *)shma_array_data(own))[999] = 7;
+        is_well = ((const int64_t *)shma_array_data(again))[999] == 7;
+    }
+    shma_array_close(own);
+    shma_array_close(again);
+    return is_well;
+}
+
+// Works until it is stopped, or cannot: an exit of the process takes its arrays away.
 static void *work_in_thread(void *unused) {
     (void)unused;
-    const int64_t count = 1000;
+    static char failed;
     while (!stopped) {
-        char handle[2048];
-        shma_array *own = NULL, *again = NULL;
-        if (shma_array_create(SHMA_INT64, 1, &count, NULL, &own, NULL) ||
-            shma_array_handle(own, handle, sizeof handle, NULL, NULL) ||
-            shma_array_attach(handle, SHMA_READ_ONLY, &again, NULL))
-            abort();
-        ((int64_t *)shma_array_data(own))[999] = 7;
-        if (((const int64_t *)shma_array_data(again))[999] != 7)
-            abort();
-        shma_array_close(own);
-        shma_array_close(again);
+        if (!made_attached_and_dropped())
+            return &failed;
         rounds++;
     }
     return NULL;
@@ -614,12 +621,16 @@ static void set_threads(words w) {
     static pthread_t threads[8];
     static int started;
     const int count = atoi(w[0]);
+    bool is_well = true;
     stopped = count == 0;
-    for (; count == 0 && started > 0; started--)
-        pthread_join(threads[started - 1], NULL);
+    for (; count == 0 && started > 0; started--) {
+        void *failed;
+        pthread_join(threads[started - 1], &failed);
+        is_well &= !failed;
+    }
     for (; started < count; started++)
         pthread_create(&threads[started], NULL, work_in_thread, NULL);
-    fputs("ok", stdout);
+    fputs(is_well ? "ok" : "error thread", stdout);
 }
 
 static void say_rounds(words w) {

@@ -206,16 +206,16 @@ class worker_threads {
             for (auto &thread : threads_)
                 thread.join();
             threads_.clear();
+            if (failed_)
+                throw std::runtime_error("a thread could not work");
         }
         for (; count > 0; --count)
             threads_.emplace_back([this] {
-                while (!stop_) {
-                    const auto own = ints::create({1000});
-                    const auto again = array<const std::int64_t>::attach(own.handle());
-                    own(999) = 7;
-                    if (again(999) != 7)
-                        std::abort();
-                    ++rounds_;
+                try {
+                    for (; !stop_; ++rounds_)
+                        make_attach_and_drop();
+                } catch (const std::exception &) {
+                    failed_ = true; // an exit of the process takes its arrays away
                 }
             });
     }
@@ -230,7 +230,16 @@ class worker_threads {
     }
 
   private:
+    static void make_attach_and_drop() {
+        const auto own = ints::create({1000});
+        const auto again = array<const std::int64_t>::attach(own.handle());
+        own(999) = 7;
+        if (again(999) != 7)
+            throw std::runtime_error("another value");
+    }
+
     std::atomic<bool> stop_{false};
+    std::atomic<bool> failed_{false};
     std::atomic<std::uint64_t> rounds_{0};
     std::vector<std::thread> threads_;
 };
