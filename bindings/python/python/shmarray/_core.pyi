@@ -79,6 +79,7 @@ QUEUE_SLOT_BYTES: int
 __version__: str
 """The version of core."""
 
+_Array = TypeVar("_Array")  # an ndarray, which keeps its type
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 
 class Error(Exception):
@@ -421,7 +422,7 @@ def create_permuted(
     is_zero: bool,
     mode: int,
 ) -> NDArray[Any]: ...
-def share(array: NDArray[_Scalar]) -> NDArray[_Scalar]: ...
+def share(array: _Array) -> _Array: ...
 def share_copy(
     source: NDArray[_Scalar],
     order: str,
