@@ -171,20 +171,21 @@ class Soak:
 
     def name(self, worker):
         number = self.random.randrange(4)
+        key = f"named-{number}"  # another order may come between these: it has another array
 
         def check(answer):
             if answer.startswith("ok ") and answer != "ok 0":  # else its maker is not so far
-                worker.order([(f"is named {NAMED + number}", self.count_checked_one(worker))])
+                worker.order([(f"is {key} {NAMED + number}", self.count_checked_one(worker))])
 
-        def look(answer):
+        def attached(answer):
             if answer.startswith("ok "):
-                worker.order([("get named", check)])
+                worker.order([(f"get {key}", check)])
 
         match self.random.randrange(3):
             case 0:
                 return [self.make(self.key(), f" soak-{number}")]
             case 1:
-                return [(f"attach named rw soak-{number}", look)]
+                return [(f"attach {key} rw soak-{number}", attached)]
             case _:
                 return [(f"unlink soak-{number}", None)]
 
