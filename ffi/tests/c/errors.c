@@ -37,7 +37,7 @@ static void a_bad_argument_is_named(void **state) {
     expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT,
                   "invalid persist");
     options = fresh;
-    options.mode = 0400;
+    options.mode = 4 << 6; // 0400, which C2y writes 0o400
     expect_create(SHMA_INT8, two_by_three, &options, SHMA_ERROR_INVALID_ARGUMENT, "invalid mode");
     options = fresh;
     options.order = 2;
