@@ -4,13 +4,10 @@
 #define SHMARRAY_TESTS_CHILDREN_H
 
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+#include "tests.h"
 
 // Set in children, where a failed assertion of cmocka would continue with the next test.
 static int is_child;

@@ -44,39 +44,6 @@ static inline int fds_in_directory(void) {
     return count;
 }
 
-static inline int is_no_registry(const struct dirent *entry) {
-    return strncmp(entry->d_name, "shmarray-", 9) == 0 &&
-           strncmp(entry->d_name, "shmarray-registry-", 18) != 0;
-}
-
-// Returns their sorted names, one on each line; equal texts mean that nothing was added or removed.
-// The caller frees the text.
-static inline char *names_in_directory(void) {
-    char *names = NULL;
-    size_t bytes = 0;
-    FILE *text = open_memstream(&names, &bytes);
-    struct dirent **entries = NULL;
-    const int count = scandir(getenv("SHMARRAY_DIR"), &entries, is_no_registry, alphasort);
-    for (int i = 0; i < count; i++) {
-        fprintf(text, "%s\n", entries[i]->d_name);
-        free(entries[i]);
-    }
-    free(entries);
-    fclose(text);
-    return names;
-}
-
-// Unlinks the registries of all users there.
-static inline void remove_registries(const char *path) {
-    DIR *directory = opendir(path);
-    for (struct dirent *entry = directory ? readdir(directory) : NULL; entry;
-         entry = readdir(directory))
-        if (strncmp(entry->d_name, "shmarray-registry-", 18) == 0)
-            unlinkat(dirfd(directory), entry->d_name, 0);
-    if (directory)
-        closedir(directory);
-}
-
 // The value of SHMARRAY_DIR before begin_small_directory.
 static char large_directory[4096];
 

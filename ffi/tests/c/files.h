@@ -2,11 +2,7 @@
 #ifndef SHMARRAY_TESTS_FILES_H
 #define SHMARRAY_TESTS_FILES_H
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "failing.h"
+#include "tests.h"
 
 // Returns the path of a file of the corpus, which is valid until the next call but three.
 static inline const char *in_corpus(const char *name) {

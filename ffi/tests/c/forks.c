@@ -1,21 +1,9 @@
 // Forks of programs with threads in C: ci/checks/scenarios/test_forks.py has those without.
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdatomic.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <shmarray.h>
 
 #include "children.h"
-#include "directory.h"
 
 // An array of 3 × 4, and three further objects that reach its element (1, 2).
 static struct {
@@ -64,16 +52,10 @@ static int64_t write_and_see(int64_t value) {
     return same ? value : -1;
 }
 
-static uint64_t swept(void) {
-    uint64_t segments = 0;
-    assert_int_equal(shma_sweep(&segments, NULL, NULL), SHMA_OK);
-    return segments;
-}
-
 static void expect_held(const char *handle) {
     shma_array *array = NULL;
     assert_int_equal(swept(), 0);
-    assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL), SHMA_OK);
+    expect_ok(shma_array_attach(handle, SHMA_READ_WRITE, &array, NULL));
     assert_int_equal(element(array, 2, 3), 11);
     shma_array_close(array);
     assert_int_equal(swept(), 0);
@@ -85,11 +67,6 @@ static void expect_nothing_left(enum ending how) {
     if (how != BY_EXIT)
         swept();
     assert_int_equal(files_in_directory(), 0);
-}
-
-static int nothing_is_left(void **state) {
-    (void)state;
-    return files_in_directory();
 }
 
 static atomic_int stop, rounds;
@@ -146,7 +123,6 @@ static int stop_threads(const pthread_t threads[THREADS], const int failed[THREA
 }
 
 static void forks_beside_threads_leave_both_sides_working(void **state) {
-    (void)state;
     pthread_t threads[THREADS];
     int failed[THREADS] = {0}, bad = 0;
     hold();
@@ -169,7 +145,6 @@ static void *fork_in_a_thread(void *status) {
 }
 
 static void a_child_of_a_thread_holds_what_its_process_held(void **state) {
-    (void)state;
     pthread_t thread;
     int status = -1;
     hold();
@@ -193,7 +168,6 @@ static void *go_on_without_main(void *main_thread) {
 
 static int end_the_first_thread(void *unused) {
     static pthread_t main_thread, other;
-    (void)unused;
     hold();
     main_thread = pthread_self();
     if (pthread_create(&other, NULL, go_on_without_main, &main_thread) != 0)
@@ -203,7 +177,6 @@ static int end_the_first_thread(void *unused) {
 
 // To a process that tests its pid, such a process looks dead.
 static void a_process_whose_first_thread_ended_holds_on(void **state) {
-    (void)state;
     const struct child child = start_child(end_the_first_thread, NULL);
     assert_int_equal(hear(&child), 1);
     const struct text handle = hear_text(&child);
@@ -213,8 +186,6 @@ static void a_process_whose_first_thread_ended_holds_on(void **state) {
     assert_int_equal(ended(&child), 0);
     assert_int_equal(files_in_directory(), 0);
 }
-
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

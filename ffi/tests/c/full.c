@@ -1,21 +1,9 @@
 // Full shared memory in C: a status with the sizes, never a bus error, and nothing half-made.
 #include <errno.h>
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/statvfs.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
 #include "children.h"
-#include "directory.h"
 
 enum { SMALL_BYTES = 4 << 20, MOST = 1 << 18 };
 
@@ -44,7 +32,6 @@ static void need_small_directory(void) {
 }
 
 static int unmount_small(void **state) {
-    (void)state;
     for (size_t i = 0; i < count; i++)
         shma_array_close(made[i]);
     count = 0;
@@ -84,7 +71,6 @@ static void *fill_one_of_four(void *status) {
 }
 
 static int fill_with_four_threads(void *unused) {
-    (void)unused;
     pthread_t threads[4];
     int32_t statuses[4] = {0};
     for (int i = 0; i < 4; i++)
@@ -102,17 +88,16 @@ static int fill_with_four_threads(void *unused) {
 
 // Runs in a child, because a bus error of a thread would end the program.
 static void threads_that_fill_it_together_keep_what_each_has(void **state) {
-    (void)state;
     need_small_directory();
     memset(made, 0, sizeof made);
     const struct child child = start_child(fill_with_four_threads, NULL);
     assert_int_equal(ended(&child), 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, mount_small, unmount_small)
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(threads_that_fill_it_together_keep_what_each_has),
+        cmocka_unit_test_setup_teardown(threads_that_fill_it_together_keep_what_each_has,
+                                        mount_small, unmount_small),
     };
     return cmocka_run_group_tests_name("full", tests, NULL, NULL);
 }

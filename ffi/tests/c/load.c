@@ -1,17 +1,7 @@
 // Loads the shared library at run time, as the foreign-function module of an interpreter does.
 #include <dlfcn.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
-#include "directory.h"
+#include "tests.h"
 
 // Returns the number of functions in a list of symbols, one on each line. Each must exist.
 static int find_listed(void *library, const char *list) {
@@ -39,7 +29,6 @@ static void *function(void *library, const char *name) {
 }
 
 static void it_has_every_listed_function_and_they_work(void **state) {
-    (void)state;
     void *library = dlopen(SHMARRAY_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     if (!library)
         fail_msg("%s", dlerror());
@@ -52,7 +41,7 @@ static void it_has_every_listed_function_and_they_work(void **state) {
     *(void **)&close_array = function(library, "shma_array_close");
     *(void **)&data = function(library, "shma_array_data");
     shma_array *array = NULL;
-    assert_int_equal(create(SHMA_INT32, 1, (int64_t[]){3}, NULL, &array, NULL), SHMA_OK);
+    expect_ok(create(SHMA_INT32, 1, (int64_t[]){3}, NULL, &array, NULL));
     ((int32_t *)data(array))[2] = 1;
     close_array(array);
     assert_int_equal(files_in_directory(), 0);
@@ -60,7 +49,6 @@ static void it_has_every_listed_function_and_they_work(void **state) {
 }
 
 static void it_can_be_loaded_again_after_it_was_closed(void **state) {
-    (void)state;
     for (int time = 0; time < 3; time++) {
         void *library = dlopen(SHMARRAY_LIBRARY, RTLD_NOW | RTLD_LOCAL);
         assert_non_null(library);
@@ -72,7 +60,6 @@ static void it_can_be_loaded_again_after_it_was_closed(void **state) {
 }
 
 static void the_number_of_its_abi_is_that_of_its_soname(void **state) {
-    (void)state;
     void *library = dlopen(SHMARRAY_LIBRARY, RTLD_NOW | RTLD_LOCAL);
     assert_non_null(library);
     int32_t (*abi)(void);
@@ -87,9 +74,9 @@ static void the_number_of_its_abi_is_that_of_its_soname(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_has_every_listed_function_and_they_work),
-        cmocka_unit_test(it_can_be_loaded_again_after_it_was_closed),
-        cmocka_unit_test(the_number_of_its_abi_is_that_of_its_soname),
+        TEST(it_has_every_listed_function_and_they_work),
+        TEST(it_can_be_loaded_again_after_it_was_closed),
+        TEST(the_number_of_its_abi_is_that_of_its_soname),
     };
     return cmocka_run_group_tests_name("load", tests, NULL, NULL);
 }

@@ -2,52 +2,44 @@
 // process dies.
 #include <errno.h>
 #include <fcntl.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/time.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
-#include "directory.h"
+#include "tests.h"
 
 // An array in a cell, and one in a segment of its own.
 static const int64_t sizes[] = {8, 100000};
 static const int64_t soon = 1000 * 1000;
-// The value of each output before a call; a failing call leaves it unchanged.
-static shma_array *const untouched = (shma_array *)&sizes;
+// The ends of the pipe that each test has.
+static shma_pipe *here, *there;
 
-static int nothing_is_left(void **state) {
-    (void)state;
+static int open_pipe(void **state) { return shma_pipe_pair(&here, &there, NULL); }
+
+static void close_end(shma_pipe **end) {
+    shma_pipe_close(*end);
+    *end = NULL;
+}
+
+static int nothing_is_left_without_the_pipe(void **state) {
+    close_end(&here);
+    close_end(&there);
     return files_in_directory();
 }
 
 static int left_after_sweep(void) {
-    assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
+    swept();
     return files_in_directory();
 }
 
 static shma_array *marked(int64_t size, uint8_t mark) {
     shma_array *array = NULL;
-    assert_int_equal(shma_array_create(SHMA_UINT8, 1, &size, NULL, &array, NULL), SHMA_OK);
+    expect_ok(shma_array_create(SHMA_UINT8, 1, &size, NULL, &array, NULL));
     *(uint8_t *)shma_array_data(array) = mark;
     return array;
 }
 
 static uint8_t mark_of(const shma_array *array) { return *(const uint8_t *)shma_array_data(array); }
-
-static void make_pipe(shma_pipe **one, shma_pipe **other) {
-    assert_int_equal(shma_pipe_pair(one, other, NULL), SHMA_OK);
-}
 
 static int32_t send_one(const shma_pipe *pipe, shma_array *array, int64_t timeout_ns) {
     return shma_pipe_send(pipe, &array, 1, NULL, 0, timeout_ns, NULL);
@@ -55,13 +47,13 @@ static int32_t send_one(const shma_pipe *pipe, shma_array *array, int64_t timeou
 
 static shma_message *receive(const shma_pipe *pipe) {
     shma_message *message = NULL;
-    assert_int_equal(shma_pipe_receive(pipe, SHMA_NO_TIMEOUT, &message, NULL), SHMA_OK);
+    expect_ok(shma_pipe_receive(pipe, SHMA_NO_TIMEOUT, &message, NULL));
     return message;
 }
 
 static shma_array *take(const shma_message *message, size_t index) {
     shma_array *array = NULL;
-    assert_int_equal(shma_message_array(message, index, SHMA_READ_WRITE, &array, NULL), SHMA_OK);
+    expect_ok(shma_message_array(message, index, SHMA_READ_WRITE, &array, NULL));
     return array;
 }
 
@@ -72,12 +64,9 @@ static void wait_for(pid_t child, int signal) {
 }
 
 static void a_message_arrives_with_its_arrays_and_bytes(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_array *small = marked(sizes[0], 5), *large = marked(sizes[1], 6);
     shma_array *arrays[] = {small, large, small};
-    assert_int_equal(shma_pipe_send(here, arrays, 3, "frame", 5, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    expect_ok(shma_pipe_send(here, arrays, 3, "frame", 5, SHMA_NO_TIMEOUT, NULL));
     shma_array_close(small);
     shma_array_close(large);
     shma_message *message = receive(there);
@@ -93,15 +82,10 @@ static void a_message_arrives_with_its_arrays_and_bytes(void **state) {
     assert_int_equal(shma_array_size(large), sizes[1]);
     shma_array_close(small);
     shma_array_close(large);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void either_may_be_missing_and_the_bytes_may_be_many(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
-    assert_int_equal(shma_pipe_send(here, NULL, 0, NULL, 0, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    expect_ok(shma_pipe_send(here, NULL, 0, NULL, 0, SHMA_NO_TIMEOUT, NULL));
     shma_message *message = receive(there);
     size_t bytes = 7;
     shma_message_payload(message, &bytes);
@@ -110,39 +94,29 @@ static void either_may_be_missing_and_the_bytes_may_be_many(void **state) {
     shma_message_close(message);
     char *many = malloc(1 << 20);
     memset(many, 'x', 1 << 20);
-    assert_int_equal(shma_pipe_send(there, NULL, 0, many, 1 << 20, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    expect_ok(shma_pipe_send(there, NULL, 0, many, 1 << 20, SHMA_NO_TIMEOUT, NULL));
     message = receive(here);
     assert_memory_equal(shma_message_payload(message, &bytes), many, 1 << 20);
     assert_int_equal(bytes, 1 << 20);
     shma_message_close(message);
     free(many);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void a_received_array_may_be_readonly(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_array *array = marked(8, 1), *reader = NULL;
-    assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+    expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
     shma_message *message = receive(there);
-    assert_int_equal(shma_message_array(message, 0, SHMA_READ_ONLY, &reader, NULL), SHMA_OK);
+    expect_ok(shma_message_array(message, 0, SHMA_READ_ONLY, &reader, NULL));
     assert_int_equal(shma_array_is_readonly(reader), 1);
     *(uint8_t *)shma_array_data(array) = 2;
     assert_int_equal(mark_of(reader), 2);
     shma_array_close(reader);
     shma_array_close(array);
     shma_message_close(message);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void a_message_holds_though_its_sender_has_ended(void **state) {
-    (void)state;
     for (size_t which = 0; which < 2; which++) {
-        shma_pipe *here, *there;
-        make_pipe(&here, &there);
         fflush(NULL);
         const pid_t child = fork();
         if (child == 0)
@@ -156,15 +130,10 @@ static void a_message_holds_though_its_sender_has_ended(void **state) {
         assert_int_equal(mark_of(array), 7);
         shma_array_close(array);
         assert_int_equal(files_in_directory(), 0);
-        shma_pipe_close(here);
-        shma_pipe_close(there);
     }
 }
 
 static void a_sender_killed_after_it_sent_takes_nothing_away(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     fflush(NULL);
     const pid_t child = fork();
     if (child == 0)
@@ -177,17 +146,12 @@ static void a_sender_killed_after_it_sent_takes_nothing_away(void **state) {
     shma_array_close(array);
     shma_message_close(message);
     assert_int_equal(left_after_sweep(), 0);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void a_killed_receiver_leaves_nothing(void **state) {
-    (void)state;
     for (size_t which = 0; which < 2; which++) {
-        shma_pipe *here, *there;
-        make_pipe(&here, &there);
         shma_array *array = marked(sizes[which], 1);
-        assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+        expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
         shma_array_close(array);
         assert_int_equal(left_after_sweep(), 1);
         fflush(NULL);
@@ -198,34 +162,26 @@ static void a_killed_receiver_leaves_nothing(void **state) {
         }
         wait_for(child, SIGKILL);
         assert_int_equal(left_after_sweep(), 0);
-        shma_pipe_close(here);
-        shma_pipe_close(there);
     }
 }
 
 static void unreceivable_messages_are_given_back(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     for (size_t which = 0; which < 2; which++) {
         shma_array *array = marked(sizes[which], 1);
-        assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+        expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
         shma_array_close(array);
     }
-    shma_pipe_close(here);
+    close_end(&here);
     assert_int_equal(left_after_sweep(), 2); // the other end can still receive
-    shma_pipe_close(there);
+    close_end(&there);
     assert_int_equal(left_after_sweep(), 0);
 }
 
 static void a_closed_end_is_an_outcome_and_not_an_error(void **state) {
-    (void)state;
     shma_error error = {42, 43, "as it was"};
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_array *array = marked(sizes[1], 3);
-    assert_int_equal(send_one(there, array, SHMA_NO_TIMEOUT), SHMA_OK);
-    shma_pipe_close(there);
+    expect_ok(send_one(there, array, SHMA_NO_TIMEOUT));
+    close_end(&there);
     assert_int_equal(shma_pipe_send(here, &array, 1, "x", 1, SHMA_NO_TIMEOUT, &error), SHMA_CLOSED);
     shma_message_close(receive(here)); // sent before the close
     shma_message *message = (shma_message *)untouched;
@@ -234,30 +190,23 @@ static void a_closed_end_is_an_outcome_and_not_an_error(void **state) {
     assert_int_equal(error.status, 42);
     assert_int_equal(mark_of(array), 3);
     shma_array_close(array);
-    shma_pipe_close(here);
 }
 
 static void an_answer_arrives_though_its_sender_left_a_task_unread(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_array *array = marked(8, 4);
-    assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
-    assert_int_equal(shma_pipe_send(there, NULL, 0, "answer", 6, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
-    shma_pipe_close(there);
+    expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
+    expect_ok(shma_pipe_send(there, NULL, 0, "answer", 6, SHMA_NO_TIMEOUT, NULL));
+    close_end(&there);
     shma_message *message = receive(here);
     assert_memory_equal(shma_message_payload(message, NULL), "answer", 6);
     shma_message_close(message);
     assert_int_equal(shma_pipe_receive(here, SHMA_NO_TIMEOUT, &message, NULL), SHMA_CLOSED);
     shma_array_close(array);
-    shma_pipe_close(here);
+    close_end(&here);
     assert_int_equal(left_after_sweep(), 0);
 }
 
 static void an_empty_pipe_and_a_full_one_time_out(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_message *message = (shma_message *)untouched;
     assert_int_equal(shma_pipe_receive(there, 0, &message, NULL), SHMA_TIMED_OUT);
     assert_int_equal(shma_pipe_receive(there, soon, &message, NULL), SHMA_TIMED_OUT);
@@ -272,18 +221,13 @@ static void an_empty_pipe_and_a_full_one_time_out(void **state) {
     for (int time = 0; time < sent; time++)
         shma_message_close(receive(there));
     assert_int_equal(files_in_directory(), 0);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void do_nothing(int signal) { (void)signal; }
 
 // The timer repeats, so a signal that arrives before the wait does not matter.
 static void a_signal_ends_a_wait(void **state) {
-    (void)state;
     shma_error error = SHMA_ERROR_INIT;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     struct sigaction act;
     memset(&act, 0, sizeof act);
@@ -295,8 +239,6 @@ static void a_signal_ends_a_wait(void **state) {
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
     assert_int_equal(status, SHMA_ERROR_OS);
     assert_int_equal(error.os_errno, EINTR);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 // This program, executed again with an fd: it sends back what it receives.
@@ -315,10 +257,7 @@ static int answer(const char *fd) {
 }
 
 static void an_end_passes_to_another_program_by_its_fd(void **state) {
-    (void)state;
     char program[4096] = "", fd[16];
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     assert_true(fcntl(shma_pipe_fd(there), F_GETFD) & FD_CLOEXEC);
     assert_true(readlink("/proc/self/exe", program, sizeof program - 1) > 0);
     snprintf(fd, sizeof fd, "%d", shma_pipe_fd(there));
@@ -329,57 +268,44 @@ static void an_end_passes_to_another_program_by_its_fd(void **state) {
         execl(program, "messages", "answer", fd, (char *)NULL);
         _exit(127);
     }
-    shma_pipe_close(there);
+    close_end(&there);
     shma_array *array = marked(sizes[1], 21);
-    assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+    expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
     shma_message *message = receive(here);
     wait_for(child, 0);
     assert_int_equal(mark_of(array), 42);
     shma_array_close(array);
     shma_message_close(message);
     assert_int_equal(shma_pipe_receive(here, SHMA_NO_TIMEOUT, &message, NULL), SHMA_CLOSED);
-    shma_pipe_close(here);
 }
 
 static void an_fd_that_is_not_a_pipe_is_refused_and_stays_open(void **state) {
-    (void)state;
-    shma_error error = SHMA_ERROR_INIT;
     shma_pipe *pipe = (shma_pipe *)untouched;
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
-    assert_int_equal(shma_pipe_from_fd(ends[0], &pipe, &error), SHMA_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "not an end of a pipe"));
+    expect_failure(shma_pipe_from_fd(ends[0], &pipe, &error), SHMA_ERROR_INVALID_ARGUMENT,
+                   "not an end of a pipe");
     assert_true(fcntl(ends[0], F_GETFD) >= 0);
     close(ends[0]);
     close(ends[1]);
     assert_int_equal(shma_pipe_from_fd(ends[0], &pipe, &error), SHMA_ERROR_OS);
     assert_int_equal(error.os_errno, EBADF);
-    assert_int_equal(shma_pipe_from_fd(-1, &pipe, &error), SHMA_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "invalid fd: -1"));
+    expect_failure(shma_pipe_from_fd(-1, &pipe, &error), SHMA_ERROR_INVALID_ARGUMENT,
+                   "invalid fd: -1");
     assert_ptr_equal(pipe, untouched);
 }
 
 static void an_invalid_message_is_refused(void **state) {
-    (void)state;
-    shma_error error = SHMA_ERROR_INIT;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_message *message = (shma_message *)untouched;
     assert_int_equal(write(shma_pipe_fd(here), "noise", 5), 5);
-    assert_int_equal(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error),
-                     SHMA_ERROR_INVALID_ARGUMENT);
-    assert_non_null(strstr(error.message, "invalid message"));
+    expect_failure(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error),
+                   SHMA_ERROR_INVALID_ARGUMENT, "invalid message");
     assert_ptr_equal(message, untouched);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void an_array_that_a_message_has_not_is_out_of_bounds(void **state) {
-    (void)state;
-    shma_pipe *here, *there;
-    make_pipe(&here, &there);
     shma_array *array = marked(8, 1), *taken = untouched;
-    assert_int_equal(send_one(here, array, SHMA_NO_TIMEOUT), SHMA_OK);
+    expect_ok(send_one(here, array, SHMA_NO_TIMEOUT));
     shma_message *message = receive(there);
     assert_int_equal(shma_message_array(message, 1, SHMA_READ_WRITE, &taken, NULL),
                      SHMA_ERROR_OUT_OF_BOUNDS);
@@ -387,36 +313,29 @@ static void an_array_that_a_message_has_not_is_out_of_bounds(void **state) {
     assert_ptr_equal(taken, untouched);
     shma_message_close(message);
     shma_array_close(array);
-    shma_pipe_close(here);
-    shma_pipe_close(there);
 }
 
 static void a_handle_to_send_holds_until_it_is_attached_or_discarded(void **state) {
-    (void)state;
     for (size_t which = 0; which < 2; which++) {
         char first[4096], second[4096];
         shma_array *array = marked(sizes[which], 8), *attached = NULL;
-        assert_int_equal(shma_array_handle_to_send(array, first, sizeof first, NULL, NULL),
-                         SHMA_OK);
-        assert_int_equal(shma_array_handle_to_send(array, second, sizeof second, NULL, NULL),
-                         SHMA_OK);
+        expect_ok(shma_array_handle_to_send(array, first, sizeof first, NULL, NULL));
+        expect_ok(shma_array_handle_to_send(array, second, sizeof second, NULL, NULL));
         assert_non_null(strstr(first, ",\"ticket\":"));
         assert_string_not_equal(first, second);
         shma_array_close(array);
         assert_int_equal(left_after_sweep(), 1);
-        assert_int_equal(shma_array_attach(first, SHMA_READ_ONLY, &attached, NULL), SHMA_OK);
+        expect_ok(shma_array_attach(first, SHMA_READ_ONLY, &attached, NULL));
         assert_int_equal(mark_of(attached), 8);
         shma_array_close(attached);
         assert_int_equal(left_after_sweep(), 1);
-        assert_int_equal(shma_handle_discard(second, NULL), SHMA_OK);
+        expect_ok(shma_handle_discard(second, NULL));
         assert_int_equal(files_in_directory(), 0);
-        assert_int_equal(shma_handle_discard(second, NULL),
-                         SHMA_OK); // a second discard does nothing
+        expect_ok(shma_handle_discard(second, NULL)); // a second discard does nothing
     }
 }
 
 static void a_room_that_is_too_short_leaves_no_ticket(void **state) {
-    (void)state;
     char text[4096];
     size_t needed = 0, written = 0;
     shma_array *array = marked(sizes[1], 8);
@@ -431,52 +350,51 @@ static void a_room_that_is_too_short_leaves_no_ticket(void **state) {
     array = marked(sizes[1], 8); // a new array, whose generation may have more digits
     assert_int_equal(shma_array_handle_to_send(array, NULL, 0, &needed, NULL),
                      SHMA_ERROR_TEXT_TOO_SHORT);
-    assert_int_equal(shma_array_handle_to_send(array, text, needed, &written, NULL), SHMA_OK);
+    expect_ok(shma_array_handle_to_send(array, text, needed, &written, NULL));
     assert_int_equal(written, needed);
     assert_int_equal(strlen(text), needed - 1);
     shma_array_close(array);
     assert_int_equal(files_in_directory(), 1);
-    assert_int_equal(shma_handle_discard(text, NULL), SHMA_OK);
+    expect_ok(shma_handle_discard(text, NULL));
 }
 
 static void discard_takes_handles_of_all_kinds_and_nothing_else(void **state) {
-    (void)state;
-    shma_error error = SHMA_ERROR_INIT;
     char handle[4096];
     shma_array *array = marked(sizes[1], 8);
-    assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
-    assert_int_equal(shma_handle_discard(handle, &error), SHMA_OK); // it holds nothing
+    expect_ok(shma_array_handle(array, handle, sizeof handle, NULL, NULL));
+    expect_ok(shma_handle_discard(handle, &error)); // it holds nothing
     assert_int_equal(mark_of(array), 8);
     shma_array_close(array);
-    assert_int_equal(shma_handle_discard(handle, &error), SHMA_OK);
+    expect_ok(shma_handle_discard(handle, &error));
     assert_int_equal(shma_handle_discard("{\"shmarray\":1}", &error), SHMA_ERROR_INVALID_HANDLE);
     assert_int_equal(shma_handle_discard("a-name", &error), SHMA_ERROR_INVALID_HANDLE);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+#define WITH_PIPE(name)                                                                            \
+    cmocka_unit_test_setup_teardown(name, open_pipe, nothing_is_left_without_the_pipe)
 
 int main(int count, char **arguments) {
     if (count == 3 && strcmp(arguments[1], "answer") == 0)
         return answer(arguments[2]);
     const struct CMUnitTest tests[] = {
-        TEST(a_message_arrives_with_its_arrays_and_bytes),
-        TEST(either_may_be_missing_and_the_bytes_may_be_many),
-        TEST(a_received_array_may_be_readonly),
-        TEST(a_message_holds_though_its_sender_has_ended),
-        TEST(a_sender_killed_after_it_sent_takes_nothing_away),
-        TEST(a_killed_receiver_leaves_nothing),
-        TEST(unreceivable_messages_are_given_back),
-        TEST(a_closed_end_is_an_outcome_and_not_an_error),
-        TEST(an_answer_arrives_though_its_sender_left_a_task_unread),
-        TEST(an_empty_pipe_and_a_full_one_time_out),
-        TEST(a_signal_ends_a_wait),
-        TEST(an_end_passes_to_another_program_by_its_fd),
-        TEST(an_fd_that_is_not_a_pipe_is_refused_and_stays_open),
-        TEST(an_invalid_message_is_refused),
-        TEST(an_array_that_a_message_has_not_is_out_of_bounds),
-        TEST(a_handle_to_send_holds_until_it_is_attached_or_discarded),
-        TEST(a_room_that_is_too_short_leaves_no_ticket),
-        TEST(discard_takes_handles_of_all_kinds_and_nothing_else),
+        WITH_PIPE(a_message_arrives_with_its_arrays_and_bytes),
+        WITH_PIPE(either_may_be_missing_and_the_bytes_may_be_many),
+        WITH_PIPE(a_received_array_may_be_readonly),
+        WITH_PIPE(a_message_holds_though_its_sender_has_ended),
+        WITH_PIPE(a_sender_killed_after_it_sent_takes_nothing_away),
+        WITH_PIPE(a_killed_receiver_leaves_nothing),
+        WITH_PIPE(unreceivable_messages_are_given_back),
+        WITH_PIPE(a_closed_end_is_an_outcome_and_not_an_error),
+        WITH_PIPE(an_answer_arrives_though_its_sender_left_a_task_unread),
+        WITH_PIPE(an_empty_pipe_and_a_full_one_time_out),
+        WITH_PIPE(a_signal_ends_a_wait),
+        WITH_PIPE(an_end_passes_to_another_program_by_its_fd),
+        WITH_PIPE(an_fd_that_is_not_a_pipe_is_refused_and_stays_open),
+        WITH_PIPE(an_invalid_message_is_refused),
+        WITH_PIPE(an_array_that_a_message_has_not_is_out_of_bounds),
+        WITH_PIPE(a_handle_to_send_holds_until_it_is_attached_or_discarded),
+        WITH_PIPE(a_room_that_is_too_short_leaves_no_ticket),
+        WITH_PIPE(discard_takes_handles_of_all_kinds_and_nothing_else),
     };
     return cmocka_run_group_tests_name("messages", tests, NULL, NULL);
 }

@@ -1,26 +1,14 @@
 // Arrays between processes in C: names, persistence, lists, and pages that are read-only.
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
-#include "directory.h"
+#include "tests.h"
 
 static const int64_t hundred[] = {100};
 
 static shma_array *make(const shma_options *options) {
     shma_array *array = NULL;
-    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, options, &array, NULL), SHMA_OK);
+    expect_ok(shma_array_create(SHMA_INT64, 1, hundred, options, &array, NULL));
     return array;
 }
 
@@ -29,11 +17,6 @@ static shma_options named(const char *name, int persist) {
     options.name = name;
     options.persist = persist;
     return options;
-}
-
-static int nothing_is_left(void **state) {
-    (void)state;
-    return files_in_directory();
 }
 
 // Runs `body` in a forked child and returns its wait status.
@@ -61,11 +44,8 @@ static int store(shma_array *array) {
 }
 
 static void a_store_to_readonly_pages_is_a_fault(void **state) {
-    (void)state;
-    char handle[4096];
     shma_array *array = make(NULL), *reader = NULL;
-    assert_int_equal(shma_array_handle(array, handle, sizeof handle, NULL, NULL), SHMA_OK);
-    assert_int_equal(shma_array_attach(handle, SHMA_READ_ONLY, &reader, NULL), SHMA_OK);
+    reader = attached_again(array, SHMA_READ_ONLY);
     const int status = in_child(store, reader);
     assert_true(WIFSIGNALED(status));
     assert_int_equal(WTERMSIG(status), SIGSEGV);
@@ -75,28 +55,23 @@ static void a_store_to_readonly_pages_is_a_fault(void **state) {
 }
 
 static void a_name_finds_an_array_while_somebody_holds_it(void **state) {
-    (void)state;
     const shma_options options = named("camera-1", 0);
-    shma_error error = SHMA_ERROR_INIT;
     shma_array *array = make(&options), *found = NULL, *second = NULL;
     write_squares(array);
-    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, NULL), SHMA_OK);
+    expect_ok(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, NULL));
     assert_int_equal(((int64_t *)shma_array_data(found))[9], 81);
-    assert_int_equal(shma_array_create(SHMA_INT64, 1, hundred, &options, &second, &error),
-                     SHMA_ERROR_EXISTS);
-    assert_non_null(strstr(error.message, "\"camera-1\""));
+    expect_failure(shma_array_create(SHMA_INT64, 1, hundred, &options, &second, &error),
+                   SHMA_ERROR_EXISTS, "\"camera-1\"");
     shma_array_close(array);
     shma_array_close(found);
-    assert_int_equal(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, &error),
-                     SHMA_ERROR_NOT_FOUND);
-    assert_non_null(strstr(error.message, "\"camera-1\""));
+    expect_failure(shma_array_attach("camera-1", SHMA_READ_ONLY, &found, &error),
+                   SHMA_ERROR_NOT_FOUND, "\"camera-1\"");
 }
 
 static void unlink_takes_the_name_and_leaves_the_array(void **state) {
-    (void)state;
     const shma_options options = named("camera-2", 0);
     shma_array *array = make(&options), *found = NULL;
-    assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_OK);
+    expect_ok(shma_segment_unlink("camera-2", NULL));
     assert_int_equal(shma_segment_unlink("camera-2", NULL), SHMA_ERROR_NOT_FOUND);
     assert_int_equal(shma_segment_unlink("a/b", NULL), SHMA_ERROR_INVALID_ARGUMENT);
     assert_int_equal(shma_array_attach("camera-2", SHMA_READ_ONLY, &found, NULL),
@@ -106,7 +81,6 @@ static void unlink_takes_the_name_and_leaves_the_array(void **state) {
 }
 
 static int make_persistent(shma_array *unused) {
-    (void)unused;
     const shma_options options = named("table", 1);
     shma_array *array = NULL;
     if (shma_array_create(SHMA_INT64, 1, hundred, &options, &array, NULL) != SHMA_OK)
@@ -115,17 +89,16 @@ static int make_persistent(shma_array *unused) {
 }
 
 static void a_persistent_array_outlives_its_processes_until_unlinked(void **state) {
-    (void)state;
     shma_array *found = NULL;
     assert_int_equal(in_child(make_persistent, NULL), 0);
     for (int time = 0; time < 2; time++) {
-        assert_int_equal(shma_sweep(NULL, NULL, NULL), SHMA_OK);
-        assert_int_equal(shma_array_attach("table", SHMA_READ_WRITE, &found, NULL), SHMA_OK);
+        expect_ok(shma_sweep(NULL, NULL, NULL));
+        expect_ok(shma_array_attach("table", SHMA_READ_WRITE, &found, NULL));
         assert_int_equal(((int64_t *)shma_array_data(found))[11], 121);
         shma_array_close(found);
     }
     assert_int_equal(files_in_directory(), 2);
-    assert_int_equal(shma_segment_unlink("table", NULL), SHMA_OK);
+    expect_ok(shma_segment_unlink("table", NULL));
 }
 
 // Returns the info of the segment that has this name.
@@ -139,11 +112,10 @@ static const shma_segment_info *info_of(const shma_segment_list *list, const cha
 }
 
 static void segments_are_listed_with_their_holders(void **state) {
-    (void)state;
     const shma_options options = named("camera-3", 0);
     shma_array *array = make(&options);
     shma_segment_list *list = NULL;
-    assert_int_equal(shma_segment_list_create(&list, NULL), SHMA_OK);
+    expect_ok(shma_segment_list_create(&list, NULL));
     const shma_segment_info *info = info_of(list, "camera-3");
     assert_non_null(info);
     assert_int_equal(info->kind, SHMA_SEGMENT_ARRAY);
@@ -163,8 +135,6 @@ static void segments_are_listed_with_their_holders(void **state) {
     assert_string_equal(info->name, "camera-3");
     shma_segment_list_close(list);
 }
-
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

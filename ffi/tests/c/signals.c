@@ -1,30 +1,17 @@
 // Signals in C: exceeding the limit of file sizes is an error and not fatal, and a fork in a signal
 // handler does not hang.
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
 #include "children.h"
-#include "directory.h"
 
 enum { LIMIT = 1 << 20, HANDLED = 300, WATCHDOG_SECONDS = 120 };
 
-static int nothing_is_left(void **state) {
-    (void)state;
-    (void)shma_sweep(NULL, NULL, NULL);
+static int nothing_is_left_after_a_sweep(void **state) {
+    swept();
     return files_in_directory();
 }
 
@@ -44,7 +31,6 @@ static void must_be_refused(int32_t status, const shma_error *error) {
 }
 
 static int go_beyond_the_limit(void *unused) {
-    (void)unused;
     static char memory[4 * LIMIT];
     const int64_t count = sizeof memory;
     shma_error error = SHMA_ERROR_INIT;
@@ -62,7 +48,6 @@ static int go_beyond_the_limit(void *unused) {
 }
 
 static void an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death(void **state) {
-    (void)state;
     const struct child child = start_child(go_beyond_the_limit, NULL);
     assert_int_equal(ended(&child), 0);
 }
@@ -71,7 +56,6 @@ static volatile sig_atomic_t forked, refused;
 
 // Forks in a signal handler, as crash reporters and profilers do.
 static void fork_in_handler(int unused) {
-    (void)unused;
     const pid_t child = fork();
     if (child == 0)
         _exit(0);
@@ -98,7 +82,6 @@ static void use_the_library(void) {
 
 // It runs as the only thread of a process, so that the fork of the C library waits for no thread.
 static int work_beside_a_timer(void *unused) {
-    (void)unused;
     signal(SIGALRM, fork_in_handler);
     for (suseconds_t round = 1; forked + refused < HANDLED; round++) {
         set_timer(round % 150 + 1);
@@ -124,7 +107,6 @@ static int ends_in_time(pid_t pid) {
 
 // The call may fail, or end the process with a message; it must not hang.
 static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
-    (void)state;
     FILE *said = tmpfile();
     const int errors = dup(2);
     assert_non_null(said);
@@ -145,12 +127,12 @@ static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
         fail_msg("it ended with status %#x and said: %s", (unsigned)status, text);
 }
 
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
+#define SWEPT(name) cmocka_unit_test_teardown(name, nothing_is_left_after_a_sweep)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        TEST(an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death),
-        TEST(a_fork_in_a_signal_handler_works_or_is_refused),
+        SWEPT(an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death),
+        SWEPT(a_fork_in_a_signal_handler_works_or_is_refused),
     };
     return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
 }

@@ -1,20 +1,8 @@
 // Started programs in C: however one is started, it holds nothing.
 #include <fcntl.h>
-#include <setjmp.h>
 #include <spawn.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-
-#include <shmarray.h>
 
 #include "children.h"
-#include "directory.h"
 
 extern char **environ;
 
@@ -31,17 +19,6 @@ static shma_array *make(int64_t value) {
 
 static int64_t last(const shma_array *array) {
     return ((const int64_t *)shma_array_data(array))[large[0] - 1];
-}
-
-static uint64_t swept(void) {
-    uint64_t segments = 0;
-    assert_int_equal(shma_sweep(&segments, NULL, NULL), SHMA_OK);
-    return segments;
-}
-
-static int nothing_is_left(void **state) {
-    (void)state;
-    return files_in_directory();
 }
 
 // Moves the ends of a pipe to the fds of standard input and output.
@@ -104,23 +81,15 @@ static void expect_no_hold_of(pid_t (*start)(const struct ends *)) {
     close(answers[1]);
 }
 
-static void a_program_started_by_vfork_holds_nothing(void **state) {
-    (void)state;
-    expect_no_hold_of(by_vfork);
-}
+static void a_program_started_by_vfork_holds_nothing(void **state) { expect_no_hold_of(by_vfork); }
 
-static void a_program_started_by_fork_holds_nothing(void **state) {
-    (void)state;
-    expect_no_hold_of(by_fork);
-}
+static void a_program_started_by_fork_holds_nothing(void **state) { expect_no_hold_of(by_fork); }
 
 static void a_program_started_by_posix_spawn_holds_nothing(void **state) {
-    (void)state;
     expect_no_hold_of(by_posix_spawn);
 }
 
 static void a_program_started_by_popen_or_system_holds_nothing(void **state) {
-    (void)state;
     shma_array *array = make(8);
     assert_int_equal(system("exit 3"), 3 << 8);
     FILE *program = popen("cat >/dev/null", "w");
@@ -158,22 +127,19 @@ static int is_not_spawned(void) {
 }
 
 static void a_start_that_fails_loses_nothing(void **state) {
-    (void)state;
     shma_array *array = make(9), *again = NULL;
     assert_int_equal(status_of_process(vfork_and_fail()), 127 << 8);
     assert_int_equal(status_of_process(vfork_and_leave()), 0);
     assert_true(is_not_spawned());
     assert_int_equal(execl("/there/is/no/such/program", "program", (char *)NULL), -1);
     assert_int_equal(swept(), 0);
-    assert_int_equal(shma_array_attach(handle, SHMA_READ_WRITE, &again, NULL), SHMA_OK);
+    expect_ok(shma_array_attach(handle, SHMA_READ_WRITE, &again, NULL));
     assert_int_equal(last(again), 9);
     shma_array_close(array);
     assert_int_equal(last(again), 9);
     shma_array_close(again);
     assert_int_equal(files_in_directory(), 0);
 }
-
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {

@@ -1,27 +1,13 @@
 // Threads in C: the header says which objects several of them may use at once.
 #include <pthread.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
 
-#include <cmocka.h>
-
-#include <shmarray.h>
-
-#include "directory.h"
+#include "tests.h"
 
 enum { THREADS = 4, TIMES = 500 };
 
-static int nothing_is_left(void **state) {
-    (void)state;
-    return files_in_directory();
-}
-
 static shma_array *make_numbers(int64_t count) {
     shma_array *array = NULL;
-    assert_int_equal(shma_array_create(SHMA_INT32, 1, &count, NULL, &array, NULL), SHMA_OK);
+    expect_ok(shma_array_create(SHMA_INT32, 1, &count, NULL, &array, NULL));
     int32_t *numbers = shma_array_data(array);
     for (int32_t i = 0; i < count; i++)
         numbers[i] = i;
@@ -64,7 +50,6 @@ static void *own(void *owned) {
 }
 
 static void they_own_one_array_and_the_last_closes_it(void **state) {
-    (void)state;
     shma_array *array = make_numbers(8);
     for (int owner = 1; owner < THREADS; owner++)
         assert_ptr_equal(shma_array_retain(array), array);
@@ -103,7 +88,6 @@ static void *use(void *array) {
 }
 
 static void they_use_one_array_at_once(void **state) {
-    (void)state;
     shma_array *array = make_numbers(8);
     in_threads(use, array);
     shma_array_close(array);
@@ -129,7 +113,6 @@ static void *send_all(void *sender) {
 
 // Receives until no message can arrive any more. The messages of each sender come in order.
 static void *receive_all(void *unused) {
-    (void)unused;
     int32_t last[THREADS] = {-1, -1, -1, -1};
     intptr_t wrong = 0;
     shma_message *message = NULL;
@@ -149,10 +132,9 @@ static void *receive_all(void *unused) {
 }
 
 static void they_send_and_receive_on_one_pipe(void **state) {
-    (void)state;
     static int32_t numbers[THREADS] = {0, 1, 2, 3};
     pthread_t receivers[THREADS], senders[THREADS];
-    assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
+    expect_ok(shma_pipe_pair(&here, &there, NULL));
     sent = make_numbers(8);
     start(receivers, receive_all, numbers, 0);
     start(senders, send_all, numbers, sizeof *numbers);
@@ -178,14 +160,13 @@ static void *attach_all(void *message) {
 }
 
 static void they_attach_the_arrays_of_one_message(void **state) {
-    (void)state;
     shma_array *arrays[3];
     shma_message *message = NULL;
-    assert_int_equal(shma_pipe_pair(&here, &there, NULL), SHMA_OK);
+    expect_ok(shma_pipe_pair(&here, &there, NULL));
     for (int i = 0; i < 3; i++)
         arrays[i] = make_numbers(i + 1);
-    assert_int_equal(shma_pipe_send(here, arrays, 3, NULL, 0, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
-    assert_int_equal(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, NULL), SHMA_OK);
+    expect_ok(shma_pipe_send(here, arrays, 3, NULL, 0, SHMA_NO_TIMEOUT, NULL));
+    expect_ok(shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, NULL));
     for (int i = 0; i < 3; i++)
         shma_array_close(arrays[i]);
     in_threads(attach_all, message);
@@ -193,8 +174,6 @@ static void they_attach_the_arrays_of_one_message(void **state) {
     shma_pipe_close(here);
     shma_pipe_close(there);
 }
-
-#define TEST(name) cmocka_unit_test_teardown(name, nothing_is_left)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
