@@ -86,7 +86,7 @@ pub(crate) enum Kind {
 
 /// A file in the directory whose name is like that of a file of this library.
 #[derive(Debug, Clone)]
-pub(crate) struct Entry {
+pub(crate) struct FoundFile {
     pub(crate) file: String,
     pub(crate) kind: Kind,
     pub(crate) bytes: u64,
@@ -98,17 +98,17 @@ pub(crate) struct Entry {
     pub(crate) links: u64,
 }
 
-impl Entry {
+impl FoundFile {
     fn is_unheld(&self) -> bool {
         self.held == Some(false)
     }
 }
 
-pub(crate) fn files(entries: &[Entry]) -> [Finding; 3] {
+pub(crate) fn files(entries: &[FoundFile]) -> [Finding; 3] {
     [half_made(entries), strangers(entries), names(entries)]
 }
 
-fn half_made(entries: &[Entry]) -> Finding {
+fn half_made(entries: &[FoundFile]) -> Finding {
     const CHECK: &str = "half-made";
     let half_made = || entries.iter().filter(|entry| entry.kind == Kind::HalfMade);
     let abandoned: Vec<_> = half_made().filter(|entry| entry.is_unheld()).collect();
@@ -129,9 +129,9 @@ fn half_made(entries: &[Entry]) -> Finding {
 
 /// Describes the files that are named like segments but are not. A sweep leaves them in place. One
 /// that a process holds may be of a newer version.
-fn strangers(entries: &[Entry]) -> Finding {
+fn strangers(entries: &[FoundFile]) -> Finding {
     const CHECK: &str = "strange files";
-    let is_strange = |entry: &&Entry| {
+    let is_strange = |entry: &&FoundFile| {
         if entry.is_regular {
             entry.kind == Kind::Segment && !entry.is_segment && entry.is_unheld()
         } else {
@@ -150,11 +150,11 @@ fn strangers(entries: &[Entry]) -> Finding {
 
 /// Describes names without a segment. A name is a second link to a segment, so a handle cannot find
 /// the segment of a name that is the only link.
-fn names(entries: &[Entry]) -> Finding {
+fn names(entries: &[FoundFile]) -> Finding {
     const CHECK: &str = "names";
     let names =
         || entries.iter().filter(|entry| matches!(entry.kind, Kind::Name(_)) && entry.is_regular);
-    let astray = |entry: &Entry| match &entry.kind {
+    let astray = |entry: &FoundFile| match &entry.kind {
         Kind::Name(name) if entry.links == 1 && entry.is_unheld() => Some(name.clone()),
         _ => None,
     };
@@ -236,9 +236,9 @@ mod tests {
         Part { holders: Vec::new(), ..part(kind) }
     }
 
-    fn entry(kind: Kind) -> Entry {
+    fn entry(kind: Kind) -> FoundFile {
         let file = "shmarray-x".to_owned();
-        Entry {
+        FoundFile {
             file,
             kind,
             bytes: 4096,
@@ -249,7 +249,7 @@ mod tests {
         }
     }
 
-    fn named() -> Entry {
+    fn named() -> FoundFile {
         entry(Kind::Name("x".to_owned()))
     }
 
@@ -307,8 +307,8 @@ mod tests {
 
     #[test]
     fn half_made_files_are_left_over_when_their_makers_died() {
-        let making = Entry { is_segment: false, ..entry(Kind::HalfMade) };
-        let left = Entry { held: Some(false), ..making.clone() };
+        let making = FoundFile { is_segment: false, ..entry(Kind::HalfMade) };
+        let left = FoundFile { held: Some(false), ..making.clone() };
         says(&half_made(&[named()]), Verdict::Ok, "none", "");
         says(&half_made(std::slice::from_ref(&making)), Verdict::Ok, "1 being made now", "");
         says(
@@ -321,9 +321,9 @@ mod tests {
 
     #[test]
     fn files_that_are_only_named_like_segments_are_strange() {
-        let noise = Entry { is_segment: false, held: Some(false), ..entry(Kind::Segment) };
-        let folder = Entry { is_regular: false, held: None, ..noise.clone() };
-        let newer = Entry { held: Some(true), ..noise.clone() };
+        let noise = FoundFile { is_segment: false, held: Some(false), ..entry(Kind::Segment) };
+        let folder = FoundFile { is_regular: false, held: None, ..noise.clone() };
+        let newer = FoundFile { held: Some(true), ..noise.clone() };
         says(&strangers(&[entry(Kind::Segment), named(), newer]), Verdict::Ok, "none", "");
         says(
             &strangers(std::slice::from_ref(&noise)),
@@ -341,7 +341,7 @@ mod tests {
 
     #[test]
     fn a_name_that_leads_nowhere_is_astray() {
-        let astray = Entry { links: 1, held: Some(false), ..named() };
+        let astray = FoundFile { links: 1, held: Some(false), ..named() };
         says(&names(&[entry(Kind::Segment)]), Verdict::Ok, "none", "");
         says(&names(&[named()]), Verdict::Ok, "1 given", "");
         says(
@@ -351,7 +351,7 @@ mod tests {
             "shmarray rm x",
         );
         let dashed =
-            Entry { kind: Kind::Name("-x".to_owned()), links: 1, held: Some(false), ..named() };
+            FoundFile { kind: Kind::Name("-x".to_owned()), links: 1, held: Some(false), ..named() };
         says(&names(&[dashed]), Verdict::Look, "1 given; 1 of them", "shmarray rm -- -x");
     }
 

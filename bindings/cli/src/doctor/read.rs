@@ -11,7 +11,7 @@ pub(crate) use system::System;
 use anyhow::Result;
 
 use super::directory::{Container, Directory};
-use super::leftovers::{Entry, Part, Registry};
+use super::leftovers::{FoundFile, Part, Registry};
 use super::limits::Limits;
 use super::logout::Logout;
 use super::memory::{Huge, Memory};
@@ -26,7 +26,7 @@ pub(crate) struct Readings {
     pub(crate) limits: Limits,
     pub(crate) release: String,
     pub(crate) parts: Vec<Part>,
-    pub(crate) entries: Vec<Entry>,
+    pub(crate) entries: Vec<FoundFile>,
     pub(crate) registry: Option<Registry>,
 }
 

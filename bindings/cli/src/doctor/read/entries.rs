@@ -14,7 +14,7 @@ use nix::libc;
 use shmarray::SegmentInfo;
 
 use crate::doctor::finding::quoted;
-use crate::doctor::leftovers::{Entry, Kind, Part, Registry};
+use crate::doctor::leftovers::{FoundFile, Kind, Part, Registry};
 use crate::process::process;
 
 // As in core/FORMAT.md.
@@ -32,7 +32,11 @@ pub(super) fn part(info: &SegmentInfo) -> Part {
 }
 
 /// Returns the files whose names are like those of this library. `segments` lists the valid ones.
-pub(super) fn entries(directory: &Path, user: u32, segments: &[SegmentInfo]) -> Result<Vec<Entry>> {
+pub(super) fn entries(
+    directory: &Path,
+    user: u32,
+    segments: &[SegmentInfo],
+) -> Result<Vec<FoundFile>> {
     let ids: HashSet<_> = segments.iter().map(|info| info.segment.id.to_string()).collect();
     let names = names(directory).with_context(|| format!("cannot list {}", directory.display()))?;
     let mut entries: Vec<_> = names.filter_map(|name| entry(directory, name, user, &ids)).collect();
@@ -46,14 +50,19 @@ fn names(directory: &Path) -> io::Result<impl Iterator<Item = String>> {
 
 /// Returns `None` if its name is not like that of a file of this library, or if it no longer
 /// exists.
-fn entry(directory: &Path, file: String, user: u32, segments: &HashSet<String>) -> Option<Entry> {
+fn entry(
+    directory: &Path,
+    file: String,
+    user: u32,
+    segments: &HashSet<String>,
+) -> Option<FoundFile> {
     let rest = file.strip_prefix(PREFIX)?;
     let kind = kind(rest)?;
     let path = directory.join(&file);
     let facts = fs::symlink_metadata(&path).ok()?;
     let ours = user == 0 || facts.uid() == user;
     let opened = facts.is_file().then(|| open(&path)).and_then(io::Result::ok).filter(|_| ours);
-    Some(Entry {
+    Some(FoundFile {
         is_segment: segments.contains(rest),
         is_regular: facts.is_file() || !ours,
         held: opened.as_ref().and_then(is_held),
