@@ -12,8 +12,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
-_LEAST_BYTES = 32 << 10
-"""Smaller frames and columns are pickled by their own libraries."""
+from .._thresholds import ARROW_LEAST_BYTES
+
 _POLARS_TYPES = {
     *(f"{kind}{bits}" for kind in ("Int", "UInt") for bits in (8, 16, 32, 64)),
     *("Float32", "Float64", "Boolean", "String", "Binary", "Date", "Time", "Datetime", "Duration"),
@@ -74,7 +74,7 @@ def _reduce_series(series: Any) -> Any:
 
 
 def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
-    if needed < _LEAST_BYTES or not all(
+    if needed < ARROW_LEAST_BYTES or not all(
         dtype.base_type().__name__ in _POLARS_TYPES for dtype in frame.dtypes
     ):
         return NotImplemented
@@ -90,7 +90,7 @@ def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
 
 def _reduce_column(column: Any) -> Any:
     memory = column.__arrow_array__()
-    is_sent = memory.nbytes >= _LEAST_BYTES and _is_whole(memory, memory.nbytes)
+    is_sent = memory.nbytes >= ARROW_LEAST_BYTES and _is_whole(memory, memory.nbytes)
     return (_column, (column.dtype, memory)) if is_sent else NotImplemented
 
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from .. import _core, _shortage
+from .. import _core, _shortage, _thresholds
 from .._core import SegmentMemory
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -53,11 +53,6 @@ View: TypeAlias = tuple[int, int, tuple[int, ...], Strides, Any, bool]
 (None if it is no array), and whether it is writeable.
 """
 
-_OWN_BYTES = 128 << 10
-"""An array of this size has a segment of its own. Smaller ones share segments."""
-_TOGETHER_BYTES = 1 << 20
-"""The size limit of such a shared segment, so that one array that is kept alive keeps little else.
-"""
 _ALIGNMENT = 64
 _OTHERS_DTYPES = 24
 """The numbers of NumPy's own dtypes are below this."""
@@ -167,7 +162,7 @@ class PartsLayout:
     def _add_private(self, copies: Sequence[_Copy], large_bytes: int) -> None:
         small = []
         for copy in copies:
-            if copy.source.nbytes < _OWN_BYTES:
+            if copy.source.nbytes < _thresholds.OWN_SEGMENT_BYTES:
                 small.append(copy)
             else:
                 self._add(self._in_segment(copy.source), [(copy, 0)])
@@ -181,7 +176,7 @@ class PartsLayout:
         memory = bytearray()
         members = list[tuple[_Copy, int]]()
         for copy in copies:
-            if members and len(memory) + copy.source.nbytes > _TOGETHER_BYTES:
+            if members and len(memory) + copy.source.nbytes > _thresholds.SHARED_SEGMENT_BYTES:
                 self._add(self._in_segment(np.frombuffer(memory, np.uint8)), members)
                 memory = bytearray()
                 members = []

@@ -15,7 +15,7 @@ Two private arrays that are views of one memory arrive as two arrays, as with an
 may have several tasks, which know nothing of one another. A long stream is written to shared memory
 as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. They differ for bytes
 that a program keeps and for a pipe, whose socket is faster than new shared memory for up to some
-hundred KiB.
+hundred KiB (`_thresholds`).
 
 Private memory stays private at the receiver: it is a copy, or mapped so that a store copies the
 page. A message can therefore be loaded more than once. Arrays of Python objects are pickled in the
@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from .. import _core, _shortage, _wire
+from .. import _core, _shortage, _thresholds, _wire
 from .._core import SegmentMemory
 from . import _arrow
 from ._collector import Collector, fixed
@@ -59,14 +59,9 @@ class ArrayPickler(pickle.Pickler):
     """Reducers by class, read at each pickling. The first table that has the class decides. A
     ``dispatch_table`` is slower.
     """
-    STREAM_BYTES = 24 << 10
-    """The limit of a stream in this process's memory. A longer one is written to shared memory."""
-    SMALL_BYTES = 16 << 10
-    """The limit of private arrays in the stream, all together. Arrays of up to 16 KiB are always in
-    it.
-    """
-    LARGE_BYTES = 32 << 10
-    """Other private memory below this limit, all together, travels in the message."""
+    STREAM_BYTES = _thresholds.KEPT_STREAM_BYTES
+    SMALL_BYTES = _thresholds.KEPT_SMALL_BYTES
+    LARGE_BYTES = _thresholds.KEPT_LARGE_BYTES
     READ_ONLY: ClassVar[ReadOnly] = ReadOnly.ALL
     """Which private arrays arrive read-only."""
 

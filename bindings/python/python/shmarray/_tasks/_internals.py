@@ -6,10 +6,10 @@ tests/tasks/test_internals.py that each name here is used.
 """
 
 from .._by_handle import follow_parent, leave_family
-from .._codec import (
+from .._codec._collector import Collector
+from .._codec._parts import ReadOnly
+from .._codec._pickler import (
     ArrayPickler,
-    Collector,
-    ReadOnly,
     decode,
     encode,
     encode_array,
@@ -38,6 +38,13 @@ from .._core import (
 )
 from .._family import announce_family, hold_family
 from .._shortage import FULL, warn_of_shortage
+from .._thresholds import (
+    DASK_LEAST_BYTES,
+    DASK_THREAD_BYTES,
+    PIPE_LARGE_BYTES,
+    PIPE_SMALL_BYTES,
+    PIPE_STREAM_BYTES,
+)
 
 __all__ = [  # noqa: RUF022 (by reason)
     # The tasks' own part of the Rust module, src/tasks.
@@ -61,6 +68,12 @@ __all__ = [  # noqa: RUF022 (by reason)
     "encode_text",
     "is_array_alone",
     "reused",
+    # How memory travels is decided in one table, with the limits of `dumps`.
+    "DASK_LEAST_BYTES",
+    "DASK_THREAD_BYTES",
+    "PIPE_LARGE_BYTES",
+    "PIPE_SMALL_BYTES",
+    "PIPE_STREAM_BYTES",
     # A process that is started joins its parent's family and takes over its switches.
     "announce_family",
     "follow_parent",

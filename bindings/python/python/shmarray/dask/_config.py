@@ -5,7 +5,10 @@ import typing
 import dask.config
 from dask.utils import parse_bytes
 
-DEFAULTS = {"distributed": {"shmarray": {"enabled": True, "min-size": "1 MiB"}}}
+from .._tasks import _internals
+
+_MIN_SIZE = f"{_internals.DASK_LEAST_BYTES >> 20} MiB"
+DEFAULTS = {"distributed": {"shmarray": {"enabled": True, "min-size": _MIN_SIZE}}}
 PRELOAD = "shmarray.dask"
 _PRELOADS = ("worker", "nanny", "scheduler")
 
@@ -14,9 +17,9 @@ class Settings:
     """The values of the keys when `load` was called."""
 
     is_enabled: typing.ClassVar[bool] = True
-    min_bytes: typing.ClassVar[int] = 1 << 20
+    min_bytes: typing.ClassVar[int] = _internals.DASK_LEAST_BYTES
     """Smaller private buffers go by wire."""
-    min_shared_bytes: typing.ClassVar[int] = 1 << 18
+    min_shared_bytes: typing.ClassVar[int] = min_bytes // 4
     """Smaller buffers go by wire, also if they are in shared memory."""
 
 

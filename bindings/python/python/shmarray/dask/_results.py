@@ -8,11 +8,9 @@ from typing import Any
 import numpy as np
 
 from .. import is_shared
+from .._tasks import _internals
 from . import _frames, _handshakes, _pool
 from ._config import Settings
-
-_THREAD_BYTES = 4 << 20
-"""Larger arrays are copied by a thread, while the worker serves others."""
 
 
 class Results:
@@ -38,7 +36,7 @@ class Results:
                 await self._share_one(key, value)
 
     async def _share_one(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
-        if value.nbytes < _THREAD_BYTES:
+        if value.nbytes < _internals.DASK_THREAD_BYTES:
             self._replace(key, value, _frames.copied(value))
             return
         if key not in self._in_work:

@@ -22,11 +22,6 @@ __all__ = [
     "unpack_bytes",
 ]
 
-_STREAM_BYTES = 156 << 10
-"""A stream of this size fits with its message into one packet of the socket, which is faster than
-shared memory.
-"""
-
 
 class OutgoingMessage(NamedTuple):
     """A message that can be sent."""
@@ -41,10 +36,9 @@ class OutgoingMessage(NamedTuple):
 class PipePickler(_internals.ArrayPickler):
     """A pickler that asks the reducers of ``ForkingPickler`` first."""
 
-    STREAM_BYTES = _STREAM_BYTES
-    SMALL_BYTES = 1 << 20
-    """Up to this size the receiver copies faster than it maps."""
-    LARGE_BYTES = 144 << 10
+    STREAM_BYTES = _internals.PIPE_STREAM_BYTES
+    SMALL_BYTES = _internals.PIPE_SMALL_BYTES
+    LARGE_BYTES = _internals.PIPE_LARGE_BYTES
     READ_ONLY = (
         _internals.ReadOnly.NONE if pickle.DEFAULT_PROTOCOL < 5 else _internals.ReadOnly.BUFFERS
     )
@@ -55,7 +49,7 @@ class PipePickler(_internals.ArrayPickler):
 
 def pack(obj: object) -> OutgoingMessage:
     """Packs an object. Raises what pickling raises."""
-    payload = _internals.encode_plain(obj, _STREAM_BYTES)
+    payload = _internals.encode_plain(obj, _internals.PIPE_STREAM_BYTES)
     if payload is not None:
         return OutgoingMessage(payload, (), ())
     if type(obj) is str and obj.isascii():
@@ -82,7 +76,7 @@ def pack_by(obj: object, pickler: Callable[[], _internals.ArrayPickler]) -> Outg
 
 def pack_bytes(data: memoryview) -> OutgoingMessage:
     """Packs bytes."""
-    if data.nbytes <= _STREAM_BYTES:
+    if data.nbytes <= _internals.PIPE_STREAM_BYTES:
         is_whole = (
             isinstance(data.obj, bytes) and data.c_contiguous and data.nbytes == len(data.obj)
         )
