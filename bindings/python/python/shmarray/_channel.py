@@ -1,16 +1,18 @@
 """Channels: bounded queues of arrays between processes of any language."""
 
-import asyncio
 import operator
 import os
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, Self, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import _core
 from ._core import Handle
+
+if TYPE_CHECKING:
+    import asyncio
 
 _OURS_ALONE = 0o600
 
@@ -202,6 +204,9 @@ def _opened(cls: type[Channel], handle: Handle, receives: bool) -> Channel:
 
 
 async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:
+    # A sixth of the time of this package's import. A program with an event loop has it already.
+    import asyncio
+
     loop = asyncio.get_running_loop()
     fd = os.dup(channel.fileno())  # stays open, and is this task's alone, if another task closes
     try:
@@ -222,7 +227,7 @@ async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:
         os.close(fd)
 
 
-async def _readable(loop: asyncio.AbstractEventLoop, fd: int) -> None:
+async def _readable(loop: "asyncio.AbstractEventLoop", fd: int) -> None:
     ready: asyncio.Future[None] = loop.create_future()
 
     def set_ready() -> None:
