@@ -137,13 +137,15 @@ fn counted(
     }
 }
 
-/// Reads an element as the format document specifies it.
-fn read(bytes: &[u8], code: TypeCode) -> Number {
-    let dtype = DType::from_code(code).unwrap();
-    assert_eq!(bytes.len() as u64, dtype.itemsize());
-    // SAFETY: an element of the dtype can be read at the address, since the slice has as many bytes
-    // as an item, which the line above checks.
-    unsafe { Number::read(code, bytes.as_ptr()) }.unwrap()
+/// Returns a function that reads the element at an offset, as the format document specifies it.
+fn reader(bytes: &[u8], code: TypeCode) -> impl Fn(&usize) -> Number {
+    let itemsize = DType::from_code(code).unwrap().itemsize() as usize;
+    move |&at| {
+        let item = &bytes[at..][..itemsize];
+        // SAFETY: an element of the dtype can be read at the address, since the slice has as many
+        // bytes as an item.
+        unsafe { Number::read(code, item.as_ptr()) }.unwrap()
+    }
 }
 
 fn float(number: Number) -> f64 {
@@ -289,9 +291,9 @@ proptest! {
         let (layout, size) = layout_of(&dims, itemsize);
         let bytes = bytes_of(size, seed);
         let kept_dims: Vec<_> = dims.iter().map(|dim| dim.4).collect();
-        let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
+        let element = reader(&bytes, code);
         let elements: Vec<Vec<_>> = offsets(&layout, &kept_dims).iter()
-            .map(|of_one| of_one.iter().map(element).collect())
+            .map(|of_one| of_one.iter().map(&element).collect())
             .collect();
         let reduction = if mean { Reduction::Mean } else { Reduction::Sum };
         let found = reduced(&bytes, &layout, code, reduction, &axes(&dims));
@@ -324,9 +326,9 @@ proptest! {
         }
         let found = found.unwrap();
         prop_assert_eq!(found.len(), elements.len());
+        let element = reader(&bytes, code);
         for (found, of_one) in found.into_iter().zip(elements) {
-            let element = |&at: &usize| read(&bytes[at..][..itemsize as usize], code);
-            let numbers: Vec<_> = of_one.iter().map(element).collect();
+            let numbers: Vec<_> = of_one.iter().map(&element).collect();
             prop_assert!(same(found, extreme(&numbers, least)), "{found:?}");
         }
     }
@@ -351,9 +353,10 @@ proptest! {
             let number = u64::from(noise) * greatest / 256;
             bytes[*at..][..item].copy_from_slice(&number.to_le_bytes()[..item]);
         }
-        let element = |&at: &usize| whole(read(&bytes[at..][..item], code));
+        let element = reader(&bytes, code);
+        let number = |at: &usize| whole(element(at));
         let numbers: Vec<Vec<_>> =
-            elements.iter().map(|of_one| of_one.iter().map(element).collect()).collect();
+            elements.iter().map(|of_one| of_one.iter().map(number).collect()).collect();
         let found = counted(&bytes, &layout, code, least, &axes(&dims));
         if let Some(negative) = numbers.iter().flatten().find(|number| **number < 0) {
             prop_assert!(found.unwrap_err().to_string().contains("is negative"), "{negative}");

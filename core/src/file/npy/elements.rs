@@ -182,17 +182,14 @@ mod tests {
     }
 
     fn one_by_one(memory: &[u8], layout: &Layout) -> Vec<u8> {
-        let count = layout.len();
-        let element = |at: u64| {
-            let mut rest = at;
-            let mut place = layout.offset as i64;
-            for (count, stride) in layout.shape.iter().zip(&layout.strides).rev() {
-                place += (rest % count) as i64 * stride;
-                rest /= count;
-            }
-            [memory[place as usize], memory[place as usize + 1]]
-        };
-        (0..count).flat_map(element).collect()
+        let mut places = vec![layout.offset as i64];
+        for (&count, &stride) in layout.shape.iter().zip(&layout.strides) {
+            let along = |place: i64| (0..count as i64).map(move |index| place + index * stride);
+            places = places.into_iter().flat_map(along).collect();
+        }
+        let elements: Vec<&[u8]> =
+            places.into_iter().map(|place| &memory[place as usize..][..2]).collect();
+        elements.concat()
     }
 
     #[test]
