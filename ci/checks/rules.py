@@ -26,7 +26,7 @@ GENERATED = (
     "ci/checks/golden/segments/",
     "ci/checks/golden/bad_segments/",
     "ci/checks/golden/index.json",
-    "core/tests/npy_corpus/expected.json",  # by make.py beside it
+    "core/tests/behaviour/npy_corpus/expected.json",  # by make.py beside it
     "ci/measurements/RESULTS.md",
     "ci/measurements/results.json",
 )

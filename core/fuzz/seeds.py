@@ -15,7 +15,7 @@ import tarfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parent.parent / "ci/checks/golden"
-NPY_CORPUS = HERE.parent / "tests/npy_corpus/files.tar.gz"
+NPY_CORPUS = HERE.parent / "tests/behaviour/npy_corpus/files.tar.gz"
 # Longer ones only make every mutation slower.
 MOST_BYTES = 2000
 # What segment_file makes right: nothing but the id, so that each is refused or attached as it is.

@@ -3,7 +3,7 @@
 #![allow(missing_docs)]
 #![cfg(target_os = "linux")]
 
-#[path = "../../../core/tests/support/mod.rs"]
+#[path = "../../../core/tests/behaviour/support/mod.rs"]
 mod support;
 
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use nix::fcntl::{FcntlArg, fcntl};
 use nix::libc;
 use serde_json::Value;
 use shmarray::{Array, DType, Options, Pipe};
-use support::{POOL, Peer, directory, is_peer, scenario, serve};
+use support::{POOL, Peer, directory, scenario, serve, this_test};
 
 const MIB: u64 = 1 << 20;
 const ID: &str = "abcdefghijklmnopqrstuvwx";
@@ -79,21 +79,21 @@ fn strangers_locked_file(name: &str) -> File {
     file
 }
 
-fn is_root_or_skips(test: &str) -> bool {
+fn is_root_or_skips() -> bool {
     let is_root = nix::unistd::geteuid().is_root();
     if !is_root {
-        eprintln!("\nskipped {test}: it needs root");
+        eprintln!("\nskipped {}: it needs root", this_test());
     }
     is_root
 }
 
 /// Asserts that each command ends, that `ls` and `sweep` succeed, and that `doctor` prints
 /// findings.
-fn all_commands_end_beside(test: &str, file: &str) {
-    if !is_root_or_skips(test) {
+fn all_commands_end_beside(file: &str) {
+    if !is_root_or_skips() {
         return;
     }
-    scenario(test, || {
+    scenario(|| {
         let locked = strangers_locked_file(file);
         for arguments in [&["ls"][..], &["ls", "--json"], &["sweep"]] {
             printed(arguments);
@@ -111,29 +111,23 @@ fn all_commands_end_beside(test: &str, file: &str) {
 
 #[test]
 fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_segment() {
-    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_segment";
-    all_commands_end_beside(name, &format!("shmarray-{ID}"));
+    all_commands_end_beside(&format!("shmarray-{ID}"));
 }
 
 #[test]
 fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_name() {
-    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_a_name";
-    all_commands_end_beside(name, "shmarray-name-camera");
+    all_commands_end_beside("shmarray-name-camera");
 }
 
 #[test]
 fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registry() {
-    let name = "every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registry";
-    all_commands_end_beside(name, "shmarray-registry-0");
+    all_commands_end_beside("shmarray-registry-0");
 }
 
 /// Makes what it is told to, then is idle or is killed.
 #[test]
 #[ignore = "it is another process of the tests"]
 fn another() {
-    if !is_peer("another") {
-        return;
-    }
     let mut pipes = Vec::new();
     serve(|line| {
         match line {
@@ -149,8 +143,8 @@ fn another() {
 }
 
 /// Runs a scenario with a pool.
-fn pooled(test: &str, body: impl FnOnce()) {
-    scenario(test, || {
+fn pooled(body: impl FnOnce()) {
+    scenario(|| {
         // SAFETY: `set_var` needs that no other thread reads the environment. This process was
         // started for this scenario alone and has no other thread that does.
         #[allow(unsafe_code)]
@@ -163,8 +157,8 @@ fn pooled(test: &str, body: impl FnOnce()) {
 
 #[test]
 fn ls_and_doctor_account_for_what_an_idle_pool_keeps() {
-    pooled("ls_and_doctor_account_for_what_an_idle_pool_keeps", || {
-        let mut another = Peer::start("another");
+    pooled(|| {
+        let mut another = Peer::start(another);
         assert_eq!(another.ask("pool"), "done");
         let listed: u64 =
             json(&["ls", "--json"]).iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
@@ -178,8 +172,8 @@ fn ls_and_doctor_account_for_what_an_idle_pool_keeps() {
 
 #[test]
 fn ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way() {
-    pooled("ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way", || {
-        let mut another = Peer::start("another");
+    pooled(|| {
+        let mut another = Peer::start(another);
         assert_eq!(another.ask("message"), "done");
         let tickets = || {
             json(&["ls", "--json"]).iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>()

@@ -1,5 +1,5 @@
-"""Files of other programs read as core's corpus says: core/tests/npy_corpus has them, and make.py
-there tells what each field of expected.json means.
+"""Files of other programs read as core's corpus says: core/tests/behaviour/npy_corpus has them, and
+make.py there tells what each field of expected.json means.
 """
 
 import io
@@ -13,7 +13,7 @@ import pytest
 
 import shmarray
 
-CORPUS = Path(__file__).parents[3] / "core" / "tests" / "npy_corpus"
+CORPUS = Path(__file__).parents[3] / "core/tests/behaviour/npy_corpus"
 EXPECTED = (
     json.loads((CORPUS / "expected.json").read_text(encoding="utf-8")) if CORPUS.is_dir() else []
 )

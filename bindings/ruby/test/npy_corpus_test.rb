@@ -5,12 +5,12 @@ require "rubygems/package"
 require "tmpdir"
 require "zlib"
 
-# Files of other programs (core/tests/npy_corpus) read as NumPy reads them, or are refused by an
-# ArgumentError.
+# Files of other programs (core/tests/behaviour/npy_corpus) read as NumPy reads them, or are refused
+# by an ArgumentError.
 class NpyCorpusTest < SharedMemoryTest
   include NpyFiles
 
-  FOLDER = File.expand_path("../../../core/tests/npy_corpus", __dir__)
+  FOLDER = File.expand_path("../../../core/tests/behaviour/npy_corpus", __dir__)
   FILES = Dir.mktmpdir
   Minitest.after_run { FileUtils.rm_rf(FILES) }
   Zlib::GzipReader.open(File.join(FOLDER, "files.tar.gz")) do |packed|

@@ -205,7 +205,7 @@ class ChannelFile(Segment):
 
 
 def channels():
-    """Channels by the names of their files. `core/tests/channels` opens them."""
+    """Channels by the names of their files. `core/tests/behaviour/channels` opens them."""
     slots = bytes(64) + struct.pack("<4i", 1, -2, 3, -4).ljust(64, b"\0")
     return {"queue": ChannelFile(60, "<i4", [4], slots, name="golden.channel")}
 

@@ -22,7 +22,7 @@ PYTHON_SOURCES = (
     "bindings/python",
     "ci",
     "core/fuzz",
-    "core/tests/npy_corpus",
+    "core/tests/behaviour/npy_corpus",
     "examples",
     "ffi/abi",
 )
@@ -104,6 +104,11 @@ def rust_examples():
 def each_test(names):
     """The arguments that choose these integration tests."""
     return [f"--test={name}" for name in names]
+
+
+def of_modules(*names):
+    """The filter that chooses the tests in these modules of integration tests."""
+    return f"test(/^({'|'.join(names)})::/)"
 
 
 def crashes(*tests):

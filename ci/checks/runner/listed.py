@@ -29,6 +29,7 @@ from commands import (
     foreign,
     in_root,
     nextest,
+    of_modules,
     one_after_the_other,
     one_check,
     only_with_numo,
@@ -75,12 +76,8 @@ def rust_tests_in(folder):
     return files | {path.parent.name for path in ROOT.glob(f"{folder}/*/main.rs")}
 
 
-# Without crashes, which is built with a cfg of its own.
-CORE_TESTS = rust_tests_in("core/tests") - {"crashes"}
-# Those that take longest, to compile or to run.
-CORE_CI = (
-    "cells_model",
-    "channel_model",
+# The modules of core's tests of behaviour that take longest.
+CORE_CI = of_modules(
     "cleaners",
     "fork_moments",
     "large_numbers",
@@ -88,13 +85,12 @@ CORE_CI = (
     "npy_properties",
     "stranger_files",
 )
-CORE_QUICK = sorted(CORE_TESTS.difference(CORE_CI))
 FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/tests"))
-PORTABLE_RELEASE = sorted(CORE_TESTS - {"arrays"})
-MUSL_CI = ("arrays", "leases", "messages", "linux")
+PORTABLE_CI = of_modules("arrays")
+MUSL_CI = of_modules("arrays", "leases", "messages", "linux")
 # Tests that an emulator does in minutes, and that reach no limit of the process, whose memory and
 # mappings are the emulator's, too.
-ARM64_RELEASE = (
+ARM64_RELEASE = of_modules(
     "arrays",
     "cells",
     "channels",
@@ -213,7 +209,10 @@ HOUSE = [
 ]
 
 CORE = [
-    Suite("core", rust("--lib", *each_test(CORE_QUICK))),
+    Suite(
+        "core",
+        rust("--lib", "--test=behaviour", "--test=interposed", "-E", f"not {CORE_CI}"),
+    ),
     one_check("documentation: Rust's examples", rust_examples()),
     Suite("core, crashes", crashes(*CRASH_QUICK)),
     Suite("core, faults", crashes(*FAULTS_QUICK)),
@@ -271,9 +270,18 @@ EVERYTHING = [
 QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
 CI = [
-    Suite("core", rust(*each_test(CORE_CI))),
-    Suite("core, portable backend", portable(*UNOPTIMISED, "--test", "arrays")),
-    Suite("core, musl", nextest(*OF_MUSL, *UNOPTIMISED, *each_test(MUSL_CI))),
+    Suite(
+        "core",
+        rust("--test=behaviour", "--test=models", "-E", f"binary(models) or {CORE_CI}"),
+    ),
+    Suite(
+        "core, portable backend",
+        portable(*UNOPTIMISED, "--test=behaviour", "-E", PORTABLE_CI),
+    ),
+    Suite(
+        "core, musl",
+        nextest(*OF_MUSL, *UNOPTIMISED, "--test=behaviour", "-E", MUSL_CI),
+    ),
     *[
         one_check(f"core and the C ABI compile for {target}", compiles_for(target))
         for target in TARGETS
@@ -308,7 +316,10 @@ RELEASE = [
     Suite("a new dtype", pytest("ci/new_dtype")),
     Suite("core, crashes", release_form(crashes(*CRASH_RELEASE))),
     Suite("core, faults", bash("ci/inject", "--release")),
-    Suite("core, portable backend", portable("--lib", *each_test(PORTABLE_RELEASE))),
+    Suite(
+        "core, portable backend",
+        portable("--lib", "--test=behaviour", "-E", f"not {PORTABLE_CI}"),
+    ),
     one_check(
         "documentation: Rust's examples",
         one_after_the_other(portable_examples(), cargo("test", *OF_MUSL, "--doc")),
@@ -317,7 +328,13 @@ RELEASE = [
     Suite("core, musl", in_root("musl", MUSL, "--tests")),
     Suite(
         "core, arm64",
-        in_root("arm64", ARM64, "--lib", *each_test(ARM64_RELEASE), "--", *skipping(ARM64_LACKS)),
+        in_root(
+            "arm64",
+            ARM64,
+            *("--lib", "--test=behaviour", "-E", f"kind(lib) or {ARM64_RELEASE}"),
+            "--",
+            *skipping(ARM64_LACKS),
+        ),
     ),
     Suite("Python, arm64", bash("ci/packaging/wheel-on-arm64", JUNIT_XML, *files_of(ARM64_PYTHON))),
     Suite("targets that core refuses", python("ci/published/targets.py")),

@@ -1,7 +1,7 @@
 //! Leases: which processes and messages hold a segment or a cell. They lie in shared memory itself,
 //! so taking one needs no system call.
 //!
-//! PROTOCOL.md describes the whole protocol and gives its reasons; `tests/lifetime_model`
+//! PROTOCOL.md describes the whole protocol and gives its reasons; `tests/models/lifetime`
 //! searches it. This module is its lock-free part: the entries and the state word.
 //!
 //! The atomics, their bits, what changes them and how those changes are ordered:

@@ -21,11 +21,11 @@ mod pairs;
 mod process;
 mod run;
 mod stage;
-#[path = "../support/mod.rs"]
+#[path = "../behaviour/support/mod.rs"]
 mod support;
 mod tracer;
 mod watch;
-#[path = "../support/watched.rs"]
+#[path = "../behaviour/support/watched.rs"]
 mod watched;
 
 use faults::fail_at_steps;
@@ -65,8 +65,8 @@ impl<T> Form<T> {
     }
 }
 
-fn scenario(test: &str, body: impl FnOnce()) {
-    support::scenario(test, || {
+fn scenario(body: impl FnOnce()) {
+    support::scenario(|| {
         run::make_stages_here();
         body();
     });
@@ -74,7 +74,7 @@ fn scenario(test: &str, body: impl FnOnce()) {
 
 #[test]
 fn a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing() {
-    scenario("a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing", || {
+    scenario(|| {
         let counts = in_workers(|worker, counts| {
             operations().for_each(|operation| every_step(operation, worker, counts));
         });
@@ -84,7 +84,7 @@ fn a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing() {
 
 #[test]
 fn a_crash_at_any_step_beside_another_operation_costs_nobody_anything() {
-    scenario("a_crash_at_any_step_beside_another_operation_costs_nobody_anything", || {
+    scenario(|| {
         let counts = in_workers(|worker, counts| {
             let most = BESIDE.chosen();
             PAIRS.iter().for_each(|pair| every_step_beside_another(pair, most, worker, counts));
@@ -97,7 +97,7 @@ fn a_crash_at_any_step_beside_another_operation_costs_nobody_anything() {
 
 #[test]
 fn every_store_to_a_header_is_announced() {
-    scenario("every_store_to_a_header_is_announced", || {
+    scenario(|| {
         let counts = in_workers(|worker, counts| {
             let mine = operations().enumerate().filter(|(index, _)| worker.has(*index));
             mine.for_each(|(_, operation)| watched(operation, counts));
@@ -108,7 +108,7 @@ fn every_store_to_a_header_is_announced() {
 
 #[test]
 fn a_store_that_is_not_announced_is_found() {
-    scenario("a_store_that_is_not_announced_is_found", || {
+    scenario(|| {
         let mut counts = Counts::default();
         watched(&UNANNOUNCED, &mut counts);
         let failures = counts.failures();
@@ -137,7 +137,7 @@ fn forks_at_steps(forks: &[Forks]) -> Counts {
 
 #[test]
 fn a_child_forked_at_any_step_of_another_threads_operation_goes_on() {
-    scenario("a_child_forked_at_any_step_of_another_threads_operation_goes_on", || {
+    scenario(|| {
         let forks = [Forks::AnotherThread, Forks::BesideAThirdThread];
         let counts = forks_at_steps(&forks);
         let waited = [WAITED, USE_WAITED].map(|what| counts.tallied(what));
@@ -151,23 +151,20 @@ fn a_child_forked_at_any_step_of_another_threads_operation_goes_on() {
 
 #[test]
 fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody() {
-    scenario(
-        "a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody",
-        || {
-            let counts = forks_at_steps(&[Forks::ASignalHandler]);
-            let children = [WORKED, REFUSED].map(|what| counts.tallied(what));
-            counts.fail_unless_well(operations_beside_threads().count());
-            assert!(
-                children.iter().all(|times| *times > 0),
-                "not both within locks and outside: {children:?}"
-            );
-        },
-    );
+    scenario(|| {
+        let counts = forks_at_steps(&[Forks::ASignalHandler]);
+        let children = [WORKED, REFUSED].map(|what| counts.tallied(what));
+        counts.fail_unless_well(operations_beside_threads().count());
+        assert!(
+            children.iter().all(|times| *times > 0),
+            "not both within locks and outside: {children:?}"
+        );
+    });
 }
 
 #[test]
 fn a_system_call_that_fails_breaks_nothing_and_leaves_nothing() {
-    scenario("a_system_call_that_fails_breaks_nothing_and_leaves_nothing", || {
+    scenario(|| {
         let most = FAULTS.chosen();
         let counts = in_workers(|worker, counts| {
             operations().for_each(|operation| fail_at_steps(operation, most, worker, counts));

@@ -1,6 +1,6 @@
 //! The ring of a channel: which slot has which message, and who has which slot.
 //!
-//! CHANNELS.md describes the protocol and gives its reasons; `tests/channel_model`
+//! CHANNELS.md describes the protocol and gives its reasons; `tests/models/channels`
 //! searches it, step by step as it stands here. This module is its lock-free part.
 //!
 //! **slot word**: bits 0–2 the state, bits 3–12 the end, bits 13–63 the life. AcqRel.
