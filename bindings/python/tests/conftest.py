@@ -1,33 +1,15 @@
 """A SHMARRAY_DIR of its own for each test, empty again at its end, and other processes."""
 
-import contextlib
 import gc
-import json
-import os
-import select
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
-import traceback
-from pathlib import Path
 
 import pytest
 
-import shmarray
-
-SHARED_MEMORY = Path("/dev/shm")
-
-PEER = """
-import gc, json, sys
-import numpy as np
-import shmarray
-space = {"np": np, "shmarray": shmarray, "gc": gc}
-for line in sys.stdin:
-    exec(json.loads(line), space)
-    print(json.dumps(space.pop("answer", None)), flush=True)
-"""
+from processes import Peer, Program, peers, python
+from working import files_in, own_directory
 
 
 def pytest_configure():
@@ -43,6 +25,11 @@ def pytest_configure():
                 number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
             )
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+
+
+def pytest_unconfigure():
+    if peers.cache_info().currsize:
+        peers().end()
 
 
 def pytest_collection_finish():
@@ -65,38 +52,8 @@ def freeze_again():
 @pytest.fixture(autouse=True)
 def directory(monkeypatch):
     """The directory of this test's segments. Anything left there is a failure."""
-    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="shmarray-test-", dir=parent) as path:
-        monkeypatch.setenv("SHMARRAY_DIR", path)
-        monkeypatch.setenv(
-            "SHMARRAY_POOL_BYTES", "0"
-        )  # each file there is an array; test_warm tests the pool
-        monkeypatch.delenv(
-            "SHMARRAY_FAMILY", raising=False
-        )  # an earlier test may have set it for its children
-        yield Path(path)
-        standard_server = getattr(
-            sys.modules.get("multiprocessing.forkserver"), "_forkserver", None
-        )
-        if standard_server is not None:
-            standard_server._stop()  # it has this test's environment
-        gc.collect()
-        assert files_in(path) == [], "segments or names were left"
-
-
-def files_in(path):
-    """Returns the files there, without the registry, which stays."""
-    return sorted(name for name in os.listdir(path) if not name.startswith("shmarray-registry-"))
-
-
-def allocated_bytes(directory):
-    """Returns the bytes that the files there take, without the registry."""
-    return sum((directory / name).stat().st_blocks for name in files_in(directory)) * 512
-
-
-def listed_arrays():
-    """Returns what shmarray lists, without pools and without what the dead left."""
-    return [info for info in shmarray.segments() if info.kind == "array"]
+    with own_directory(monkeypatch) as path:
+        yield path
 
 
 @pytest.fixture
@@ -127,113 +84,13 @@ def small_tmpfs(tmp_path_factory, monkeypatch):
         subprocess.run(["umount", "--lazy", str(place)], check=True)  # a registry stays mapped
 
 
-def run_forked(body, *arguments):
-    """Runs `body` in a child, where a bus error ends nothing else. Its exceptions go to stderr."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            body(*arguments)
-            gc.collect()
-            status = 0
-        except BaseException:
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-
-
-class Life:
-    """A process that need not be our child, to wait for its end. Create this while it lives."""
-
-    def __init__(self, pid):
-        self.pid = pid
-        self.fd = os.pidfd_open(pid)
-
-    def has_ended(self):
-        return bool(select.select([self.fd], [], [], 0)[0])
-
-    def wait(self):
-        """Waits until it has ended and the kernel has reclaimed its resources."""
-        select.select([self.fd], [], [])
-        os.close(self.fd)
-
-
-class Peer:
-    """Another process, which runs code and answers with what that sets `answer` to."""
-
-    def __init__(self):
-        self.process = subprocess.Popen(
-            [sys.executable, "-W", "error", "-c", PEER],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def run(self, code, **values):
-        """Runs code with these values as its variables."""
-        lines = [f"{name} = {value!r}" for name, value in values.items()]
-        print(json.dumps("\n".join([*lines, code])), file=self.process.stdin, flush=True)
-        answer = self.process.stdout.readline()
-        assert answer, f"the other process died: {self.process.stderr.read()}"
-        return json.loads(answer)
-
-    def leave(self):
-        """Lets it exit, and checks that it does so quietly."""
-        _, errors = self.process.communicate()
-        assert (self.process.returncode, errors) == (0, "")
-
-    def kill(self):
-        """Kills it by SIGKILL, and waits until the kernel has reclaimed its resources."""
-        self.process.kill()
-        self.process.communicate()
-
-
 @pytest.fixture
 def peer():
     """Another process."""
     other = Peer()
     yield other
-    if other.process.poll() is None:
+    if other.status is None:
         other.leave()
-
-
-class Program:
-    """A whole program in another process, which may fork. It and its children print lines of
-    JSON.
-    """
-
-    def __init__(self, code, *arguments, **options):
-        self.errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed by close)
-        command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
-        self.process = subprocess.Popen(command, bufsize=0, **pipes, **options)
-
-    def hear(self):
-        """Returns the next line that one of them prints."""
-        line = self.process.stdout.readline()
-        assert line, f"they have ended: {self.said_on_stderr()}"
-        return json.loads(line)
-
-    def go(self):
-        """Lets one of those go on that wait for a byte."""
-        self.process.stdin.write(b".")
-
-    def status(self):
-        """Returns the exit status of the first of them, which has ended or is about to."""
-        return self.process.wait()
-
-    def said_on_stderr(self):
-        self.errors.seek(0)
-        return self.errors.read().decode()
-
-    def close(self):
-        """Ends them: they no longer wait."""
-        self.process.stdin.close()
-        self.process.wait()
-        self.process.stdout.close()
-        self.errors.close()
 
 
 @pytest.fixture
@@ -252,43 +109,28 @@ def start_python():
 
 @pytest.fixture
 def run_python():
-    """Runs a whole program in another process and returns its output. It must be quiet."""
+    """Runs a whole program, a text or a file, in another process and returns its output. It must be
+    quiet.
+    """
 
     def run(code, *arguments):
-        command = [sys.executable, "-W", "error", "-c", code, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        done = subprocess.run(python(code, *arguments), capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr) == (0, "")
         return done.stdout
 
     return run
 
 
-# Ctrl-C once: a signal that is sent again is ignored, also while the interpreter ends, which sets a
-# handler in Python back to the system's. It is also for a program begun with SIGINT ignored.
-INTERRUPTED_ONCE = """
-import signal
+@pytest.fixture
+def run_file(tmp_path, run_python):
+    """Runs a text as a file, which the processes that it starts can import."""
 
-def interrupt_once(number, frame):
-    signal.signal(number, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    def run(code, *arguments):
+        program = tmp_path / "program.py"
+        program.write_text(code)
+        return run_python(program, *arguments)
 
-signal.signal(signal.SIGINT, interrupt_once)
-"""
-
-
-def interrupted(code, *arguments):
-    """Sends Ctrl-C to a program that waits. Returns its output after "waiting" and how it ended."""
-    child = subprocess.Popen(
-        [sys.executable, "-c", INTERRUPTED_ONCE + code, *arguments],
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert child.stdout.readline() == "waiting\n"
-    while child.poll() is None:  # a signal between the line and the wait may be missed
-        child.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            child.wait(0.2)
-    return child.communicate()[0], child.returncode
+    return run
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import interrupted, run_forked
+from processes import interrupted, run_forked
 from test_npy import npy
 
 FORKS = pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import Peer
+from processes import Peer
 from shmarray import Channel
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has channels")

@@ -14,9 +14,8 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import listed_arrays
 from shmarray import _dumps, _shortage, _wire
-from working import in_child, sweep_after_deaths
+from working import in_child, listed_arrays, sweep_after_deaths
 
 # Sizes that go in the bytes, together with others in a segment, and in a segment of its own.
 SIZES = {"small": 10, "medium": 50_000, "large": 500_000}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import run_forked
+from processes import run_forked
 
 SMALL = 4 << 20
 

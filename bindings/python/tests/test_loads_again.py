@@ -10,9 +10,8 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import listed_arrays
 from shmarray import _dumps
-from working import in_child, sweep_after_deaths
+from working import in_child, listed_arrays, sweep_after_deaths
 
 SIZES = {"medium": 50_000, "large": 500_000}
 each_size = pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import run_forked
+from processes import run_forked
 from test_npy import GRID, OBJECTS, npy
 from test_npz import npz
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import Peer
+from processes import Peer
 from test_npy import GRID, npy
 
 NOBODY = 65534

@@ -1,5 +1,6 @@
 """load_npz and save_npz: NumPy's archives, members loaded when asked for, bounded and checked."""
 
+import functools
 import gc
 import io
 import os
@@ -17,6 +18,12 @@ from test_npy_saved import STRIDED
 MEMBERS = {name.replace(" ", "_"): array for name, array in {**ARRAYS, **STRIDED}.items()}
 SHARED = pytest.mark.parametrize("shared", [True, False], ids=["shared", "private"])
 DEFLATED = pytest.mark.parametrize("save", [np.savez, np.savez_compressed], ids=["", "deflated"])
+
+
+@functools.cache
+def archive_of_all(save):
+    """Returns the bytes of an archive with all MEMBERS, which take long to deflate."""
+    return npz(save, **MEMBERS)
 
 
 def npz(save=np.savez, *arrays, **named):
@@ -51,7 +58,7 @@ SOURCES = {
 @DEFLATED
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_all_members_are_loaded_from_any_source(source, save, shared, tmp_path):
-    (tmp_path / "a.npz").write_bytes(npz(save, **MEMBERS))
+    (tmp_path / "a.npz").write_bytes(archive_of_all(save))
     opened = source(tmp_path / "a.npz")
     with shmarray.load_npz(opened, shared=shared, verify=True) as found:
         if isinstance(opened, io.IOBase):
@@ -154,10 +161,12 @@ SAMPLES = {
 """Members of each alignment and each dtype."""
 
 
-@pytest.fixture(params=[np.savez, np.savez_compressed], ids=["stored", "deflated"])
-def archive(request, tmp_path):
-    request.param(tmp_path / "a.npz", **SAMPLES)
-    return tmp_path / "a.npz"
+@pytest.fixture(scope="module", params=[np.savez, np.savez_compressed], ids=["stored", "deflated"])
+def archive(request, tmp_path_factory):
+    """An archive of SAMPLES, which no test changes."""
+    path = tmp_path_factory.mktemp("archive") / "a.npz"
+    request.param(path, **SAMPLES)
+    return path
 
 
 @pytest.mark.parametrize("options", [{}, {"align": True}], ids=["", "align"])

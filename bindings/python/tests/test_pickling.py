@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import listed_arrays
 from shmarray import _core
 from shmarray._codec import _pickler
 from shmarray._core import SegmentMemory
 from ways import LARGE, WAYS, each_way, shared, through_bytes, through_bytes_beside_something_large
+from working import listed_arrays
 
 STRUCTURE = np.dtype([("x", "i1"), ("y", ">f8"), ("z", "<M8[us]", (2,))], align=True)
 TITLES = np.dtype(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import listed_arrays
+from working import listed_arrays
 
 
 def test_another_process_sees_what_is_written_and_writes_what_is_seen(peer):
@@ -263,8 +263,7 @@ def test_segments_says_what_exists():
 
 def test_sweep_gives_back_what_a_killed_process_held(peer, files):
     peer.run("a = shmarray.zeros(1000)")
-    peer.process.kill()
-    peer.process.communicate()
+    peer.kill()
     assert len(files()) == 1
     swept = shmarray.sweep()
     assert (swept.segments, files()) == (1, [])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import allocated_bytes
+from working import allocated_bytes
 
 
 @pytest.fixture(autouse=True)

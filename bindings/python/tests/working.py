@@ -1,31 +1,27 @@
-"""What the tests of pools and executors have in common:
+"""Start methods, and looks at processes and shared memory from outside."""
 
-start methods, and looks at processes from outside.
-"""
-
+import contextlib
+import gc
 import os
 import signal
 import sys
-import types
+import tempfile
+import time
 from pathlib import Path
-
-import pytest
 
 import shmarray
 
+SHARED_MEMORY = Path("/dev/shm")
 METHODS = ["fork", "forkserver", "spawn"]
 
 
-@pytest.fixture
-def no_main(monkeypatch):
-    """Workers need not import the program that runs the tests."""
-    monkeypatch.setitem(sys.modules, "__main__", types.ModuleType("__main__"))
-
-
 def until(is_so):
-    """Repeats a check. A watchdog, and no clock here, ends it if it never succeeds."""
+    """Repeats a check. A watchdog, and no clock here, ends it if it never succeeds.
+
+    In between it leaves the processors to those for whom it waits.
+    """
     while not is_so():
-        os.sched_yield()
+        time.sleep(0.001)
 
 
 def state(pid):
@@ -61,3 +57,36 @@ def in_child(part):
         data = file.read()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == -signal.SIGKILL
     return data
+
+
+def files_in(path):
+    """Returns the files there, without the registry, which stays."""
+    return sorted(name for name in os.listdir(path) if not name.startswith("shmarray-registry-"))
+
+
+def allocated_bytes(directory):
+    """Returns the bytes that the files there take, without the registry."""
+    return sum((directory / name).stat().st_blocks for name in files_in(directory)) * 512
+
+
+def listed_arrays():
+    """Returns what shmarray lists, without pools and without what the dead left."""
+    return [info for info in shmarray.segments() if info.kind == "array"]
+
+
+@contextlib.contextmanager
+def own_directory(monkeypatch):
+    """Makes SHMARRAY_DIR a new directory, which must be empty again at the end."""
+    parent = SHARED_MEMORY if SHARED_MEMORY.is_dir() else None
+    with tempfile.TemporaryDirectory(prefix="shmarray-test-", dir=parent) as path:
+        monkeypatch.setenv("SHMARRAY_DIR", path)
+        # Each file there is an array; test_warm tests the pool.
+        monkeypatch.setenv("SHMARRAY_POOL_BYTES", "0")
+        # An earlier test may have set it for its children.
+        monkeypatch.delenv("SHMARRAY_FAMILY", raising=False)
+        yield Path(path)
+        server = getattr(sys.modules.get("multiprocessing.forkserver"), "_forkserver", None)
+        if server is not None:
+            server._stop()  # it has this test's environment
+        gc.collect()
+        assert files_in(path) == [], "segments or names were left"

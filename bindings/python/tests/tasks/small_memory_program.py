@@ -1,6 +1,7 @@
 """What works with the standard library in 64 MB of shared memory, or without any, works here, too:
 
-`small_memory_program.py METHOD WARNING`, with words of the one warning that it expects.
+`small_memory_program.py METHOD WARNING MB`, with words of the one warning that it expects, and the
+bytes of what it calls a megabyte: without shared memory less than 64 MB need go through it.
 """
 
 import sys
@@ -12,7 +13,7 @@ import shmarray
 import shmarray.multiprocessing as mp
 from shmarray.concurrent import ProcessPoolExecutor
 
-MB = 1_000_000
+MB = int(sys.argv[3])
 
 
 def same(value):
@@ -37,7 +38,7 @@ def is_same(one, other):
 
 
 def objects():
-    """Each larger than all of shared memory, or than most of it."""
+    """Each larger than all of 64 MB of shared memory, or than most of it."""
     yield bytes(range(250)) * (100 * MB // 250)
     yield "xyzü" * (25 * MB)
     yield [b"a" * (30 * MB)] * 3

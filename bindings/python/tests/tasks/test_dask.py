@@ -15,9 +15,9 @@ from distributed.protocol import deserialize_bytes, serialize_bytes, to_serializ
 
 import shmarray
 import shmarray.dask
-from conftest import listed_arrays
 from dask_wire import sent, sent_through, wire
 from shmarray.dask import _config, _frames, _handshakes, _host
+from working import listed_arrays
 
 COUNT = 100_000
 NUMBERS = np.random.default_rng(7).random(COUNT)

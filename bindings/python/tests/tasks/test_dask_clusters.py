@@ -23,10 +23,9 @@ from distributed.core import Status
 import dask_tasks as tasks
 import shmarray
 import shmarray.dask
-from conftest import allocated_bytes, files_in, listed_arrays
 from dask_hosts_program import dask_array_program, xarray_program
 from shmarray.dask import _setup
-from working import sweep_after_deaths, until
+from working import allocated_bytes, files_in, listed_arrays, sweep_after_deaths, until
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

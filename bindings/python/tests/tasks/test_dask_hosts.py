@@ -12,9 +12,9 @@ import dask
 import pytest
 
 import shmarray
-from conftest import Life, files_in
 from dask_hosts_program import sums
-from working import sweep_after_deaths, until
+from processes import Life
+from working import files_in, sweep_after_deaths, until
 
 HERE = Path(__file__).parent
 HOSTS = HERE / "dask_hosts_program.py"

@@ -12,7 +12,7 @@ def test_memory_that_processes_share_counts_once(peer):
     alone = _memory.Memory(os.getpid()).used_bytes(looks_now=True)
     peer.run("a = shmarray.attach(text)\nanswer = int(a.sum())", text=str(shmarray.handle(a)))
     together = _memory.Memory(os.getpid()).used_bytes(looks_now=True)
-    other = _memory.Memory(peer.process.pid).used_bytes(looks_now=True)
+    other = _memory.Memory(peer.pid).used_bytes(looks_now=True)
     assert a[0] == 1
     assert size * 0.4 < alone - together < size * 0.6
     assert other < together

@@ -6,19 +6,12 @@ what the living hold, their pools, and what one worker held. Each test is a prog
 a watchdog.
 """
 
-import contextlib
-import os
-import signal
-import subprocess
-import sys
-
 import pytest
 
 import dead_work
 import shmarray
+from processes import interrupt, run_to_the_end, started
 from working import METHODS, sweep_after_deaths
-
-WATCHDOG_SECONDS = 120
 
 PRELUDE = """
 import os, signal, sys, warnings
@@ -33,40 +26,19 @@ context = mp.get_context(sys.argv[1])
 
 
 @pytest.fixture(autouse=True)
-def surroundings(monkeypatch):
-    """Sets the environment: programs find the work, and pools have room for more than the dead
-    would leave.
-    """
+def surroundings(monkeypatch, path):  # noqa: ARG001 (the environment)
+    """Programs find the work, and pools have room for more than the dead would leave."""
     monkeypatch.setenv("SHMARRAY_POOL_BYTES", str(1 << 30))
-    before = os.environ.get("PYTHONPATH")
-    here = os.path.dirname(__file__)
-    monkeypatch.setenv("PYTHONPATH", here if before is None else f"{before}{os.pathsep}{here}")
     yield
     sweep_after_deaths()
 
 
 def start(code, *arguments):
-    """A program, and those that it starts, in a group of its own."""
-    command = [sys.executable, "-W", "error", "-c", PRELUDE + code, *map(str, arguments)]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return subprocess.Popen(command, text=True, start_new_session=True, **pipes)
-
-
-def end_of(program, what):
-    """Returns its output and how it ended. One that hangs is killed with its children."""
-    try:
-        said, errors = program.communicate(timeout=WATCHDOG_SECONDS)
-    except subprocess.TimeoutExpired:
-        os.killpg(program.pid, signal.SIGKILL)
-        said, errors = program.communicate()
-        pytest.fail(f"the watchdog waited {WATCHDOG_SECONDS} s for {what}: {said} {errors}")
-    return program.returncode, said, errors
+    return started(PRELUDE + code, *arguments)
 
 
 def run(code, *arguments):
-    """Runs a program, which must succeed and be quiet."""
-    status, said, errors = end_of(start(code, *arguments), "a program")
-    assert (status, said + errors) == (0, ""), said + errors
+    run_to_the_end(PRELUDE + code, *arguments)
 
 
 SUPERVISOR = """
@@ -234,16 +206,3 @@ def test_programs_that_are_interrupted_leave_at_most_what_one_worker_held(code, 
         assert dead_work.used() <= dead_work.ONE, files()
     shmarray.sweep()
     assert files() == []
-
-
-def interrupt(program):
-    """Ctrl-C, again when that came where nobody notices it:
-
-    between a look for signals and a wait.
-    """
-    for _ in range(WATCHDOG_SECONDS // 10):
-        os.killpg(program.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            assert program.wait(10) != 0
-            break
-    end_of(program, "the end of a program after Ctrl-C")

@@ -20,15 +20,15 @@ import shmarray.multiprocessing as mp
 import tasks
 from shmarray.concurrent import BrokenProcessPool, ProcessPoolExecutor, WorkerLost
 from tasks import Gate
-from working import METHODS, no_main, state, sweep_after_deaths, until
+from working import METHODS, state, sweep_after_deaths, until
 
-pytestmark = pytest.mark.usefixtures(no_main.__name__)
+pytestmark = pytest.mark.usefixtures("no_main")
 
 
-@pytest.fixture(params=METHODS)
-def executor(request):
+@pytest.fixture
+def executor(context):
     """Two workers, under each start method."""
-    with ProcessPoolExecutor(2, mp.get_context(request.param)) as executor:
+    with ProcessPoolExecutor(2, context) as executor:
         yield executor
     sweep_after_deaths()  # reclaims what killed workers held
 
@@ -39,11 +39,6 @@ def one():
     with ProcessPoolExecutor(1, mp.get_context("fork")) as executor:
         yield executor
     sweep_after_deaths()
-
-
-@pytest.fixture
-def gate(tmp_path):
-    return Gate(tmp_path)
 
 
 # Works as the standard executor.
@@ -271,15 +266,14 @@ def test_waiting_tasks_have_no_copies_of_their_arguments(one, gate, files):
 # Workers that die.
 
 
-@pytest.mark.parametrize("way", ["SIGKILL", "SIGSEGV", "os._exit"])
-def test_the_task_of_a_worker_that_ends_is_lost_and_the_executor_goes_on(executor, way):
-    exitcode = {"SIGKILL": -9, "SIGSEGV": -11, "os._exit": 3}[way]
-    with pytest.raises(WorkerLost) as caught:
-        executor.submit(tasks.ends, way).result()
-    assert isinstance(caught.value, shmarray.WorkerLost)
-    assert isinstance(caught.value, BrokenProcessPool)
-    assert (caught.value.exitcode, state(caught.value.pid)) == (exitcode, None)
-    assert list(executor.map(tasks.square, range(20))) == [n * n for n in range(20)]
+def test_the_task_of_a_worker_that_ends_is_lost_and_the_executor_goes_on(executor):
+    for way, exitcode in {"SIGKILL": -9, "SIGSEGV": -11, "os._exit": 3}.items():
+        with pytest.raises(WorkerLost) as caught:
+            executor.submit(tasks.ends, way).result()
+        assert isinstance(caught.value, shmarray.WorkerLost)
+        assert isinstance(caught.value, BrokenProcessPool)
+        assert (caught.value.exitcode, state(caught.value.pid)) == (exitcode, None)
+        assert list(executor.map(tasks.square, range(20))) == [n * n for n in range(20)]
 
 
 def test_worker_lost_survives_pickling(one):

@@ -29,9 +29,8 @@ for name, operation in OPERATIONS.items():
 
 @pytest.mark.parametrize("operation", first_use_program.OPERATIONS)
 def test_a_child_forked_at_each_step_of_a_first_use_does_the_same(operation):
-    done = subprocess.run(
-        [sys.executable, PROGRAM, operation], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, PROGRAM, operation]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     name, forks, failed = json.loads(done.stdout)
     assert name == operation

@@ -12,9 +12,9 @@ import subprocess
 import pytest
 
 import shmarray
-from conftest import allocated_bytes
-from test_dead_workers import end_of, interrupt, start, surroundings  # noqa: F401 (a fixture)
-from working import METHODS, sweep_after_deaths
+from processes import end_of, interrupt
+from test_dead_workers import start, surroundings  # noqa: F401 (a fixture)
+from working import METHODS, allocated_bytes, sweep_after_deaths
 
 MIB = 1 << 20
 PROGRAM = """

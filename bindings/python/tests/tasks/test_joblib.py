@@ -1,5 +1,6 @@
 """joblib's calls are done by workers that get arrays by handle, as loky's would do them."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -21,17 +22,32 @@ import shmarray.multiprocessing as mp
 import tasks
 from shmarray.concurrent import WorkerLost
 from tasks import Gate, Meeting
-from working import state, sweep_after_deaths, until
+from working import own_directory, state, sweep_after_deaths, until
+
+
+@pytest.fixture(autouse=True, scope="module")
+def directory():
+    """One directory for all tests here, since workers stay from one call to the next."""
+    with pytest.MonkeyPatch.context() as patch, own_directory(patch) as path:
+        yield path
+        end_spare()
+        sweep_after_deaths()
 
 
 @pytest.fixture(autouse=True)
-def config(directory):  # noqa: ARG001 (workers leave before it is looked at)
-    """Our backend for two workers, which leave at the end."""
+def config():
+    """Our backend for two workers."""
     shmarray.joblib.register()
     with joblib.parallel_config(backend="shmarray", n_jobs=2):
         yield
-    end_spare()
+    gc.collect()
     sweep_after_deaths()
+
+
+@pytest.fixture
+def new_workers():
+    """The test's first call starts workers."""
+    end_spare()
 
 
 def end_spare():
@@ -175,6 +191,7 @@ def test_workers_leave_when_they_have_had_nothing_to_do_for_some_time():
 
 
 @pytest.mark.parametrize(("limit", "expected"), [(None, max(joblib.cpu_count() // 2, 1)), (3, 3)])
+@pytest.mark.usefixtures("new_workers")
 def test_threads_of_libraries_in_workers_are_limited(limit, expected, monkeypatch):
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
     for name in names:
@@ -253,6 +270,7 @@ def test_an_unpicklable_task_is_lokys_pickling_error():
 # Arrays.
 
 
+@pytest.mark.usefixtures("new_workers")
 def test_results_come_by_handle(tmp_path):
     meeting = Meeting(tmp_path)
     copied = shmarray.copied_bytes()

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import interrupted, listed_arrays
+from processes import interrupted
 from shmarray._core import Pipe, SegmentMemory, handle_to_send
-from working import sweep_after_deaths
+from working import listed_arrays, sweep_after_deaths
 
 # In a cell, and in a segment of its own.
 SIZES = (8, 100_000)

@@ -14,48 +14,10 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
+from process_work import arrays, as_pickled, assert_same
 from shmarray.multiprocessing import connection
 from shmarray.multiprocessing.connection import Connection, wait
 from shmarray.multiprocessing.reduction import ForkingPickler
-
-
-def arrays():
-    """Arrays of every kind of memory, class and layout."""
-    shared = shmarray.array(np.arange(60_000, dtype="i4").reshape(3, 200, 100))
-    private = np.linspace(0, 1, 60_000).reshape(200, 300)
-    fields = np.zeros(5, [("name", "S4"), ("value", ">f8")])
-    masked = np.ma.masked_less(private, 0.5)
-    return {
-        "shared": shared,
-        "view of it": shared[1:, ::-2, 3],
-        "private": private,
-        "its transpose": private.T,
-        "small": np.arange(3),
-        "empty": np.zeros((0, 3)),
-        "of no dimensions": np.array(5.5),
-        "fields": fields,
-        "masked": masked,
-        "dates": np.array(["2020-01-01", "NaT"], "datetime64[D]"),
-        "objects": np.array([1, "two", None], object),
-        "readonly": np.broadcast_to(np.arange(4), (3, 4)),
-    }
-
-
-def as_pickled(array):
-    """Returns what the standard modules deliver: a shared array itself, and any other pickled."""
-    return array if shmarray.is_shared(array) else pickle.loads(pickle.dumps(array))
-
-
-def assert_same(one, other):
-    assert type(one) is type(other)
-    if isinstance(one, np.ma.MaskedArray):
-        np.testing.assert_array_equal(one.mask, other.mask)
-    np.testing.assert_array_equal(one, other)
-    assert (one.dtype, one.shape, one.flags.writeable) == (
-        other.dtype,
-        other.shape,
-        other.flags.writeable,
-    )
 
 
 def test_arrays_of_every_kind_arrive():

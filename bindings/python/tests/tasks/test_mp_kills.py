@@ -11,19 +11,12 @@ import numpy as np
 import pytest
 
 import shmarray
-import shmarray.multiprocessing as mp
 from shmarray.multiprocessing.queues import Empty, Full
 from working import sweep_after_deaths
 
 KILLS = {"fork": 100, "forkserver": 24, "spawn": 8}
 """Under each start method."""
 MAXSIZE = 5
-
-
-@pytest.fixture(params=KILLS)
-def context(request):
-    """The context of a start method."""
-    return mp.get_context(request.param)
 
 
 def kill(process):

@@ -9,7 +9,8 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from shmarray.multiprocessing.managers import BaseManager, BaseProxy, MakeProxyType, SyncManager
+from process_work import FrameManager, use_proxies
+from shmarray.multiprocessing.managers import BaseProxy, MakeProxyType, SyncManager
 from working import sweep_after_deaths
 
 
@@ -20,10 +21,10 @@ def swept():
     sweep_after_deaths()
 
 
-@pytest.fixture(params=["fork", "forkserver", "spawn"])
-def manager(request):
+@pytest.fixture
+def manager(context):
     """A manager that has started."""
-    with mp.get_context(request.param).Manager() as manager:
+    with context.Manager() as manager:
         yield manager
 
 
@@ -40,15 +41,6 @@ def test_a_proxy_hands_out_the_memory_that_was_put_in(manager):
     assert (frames[0].sum(), private.sum(), shared[0].sum()) == (50_000, 50_000, 0)
 
 
-def work(frames, facts, queue, event, barrier, lock):
-    with lock:
-        frames[0][:] = 3
-    facts["sum"] = frames[0].sum()
-    queue.put(np.full(50_000, 4))
-    barrier.wait()
-    event.wait()
-
-
 def test_a_process_uses_proxies(manager):
     context = manager._ctx
     frames = manager.list([shmarray.zeros(50_000)])
@@ -57,7 +49,7 @@ def test_a_process_uses_proxies(manager):
     event = manager.Event()
     barrier = manager.Barrier(2)
     lock = manager.Lock()
-    process = context.Process(target=work, args=(frames, facts, queue, event, barrier, lock))
+    process = context.Process(target=use_proxies, args=(frames, facts, queue, event, barrier, lock))
     process.start()
     barrier.wait()
     assert (frames[0][0], facts["sum"], queue.get()[0]) == (3, 150_000, 4)
@@ -86,29 +78,8 @@ def test_every_type_of_the_standard_manager_is_there():
         assert (made["Array"][1], made["Value"].value) == (2, 5)
 
 
-class Frames:
-    """A class of the program."""
-
-    def __init__(self, count):
-        self.all = [shmarray.zeros(50_000) for _ in range(count)]
-
-    def frame(self, number):
-        return self.all[number]
-
-    def total(self):
-        return sum(frame.sum() for frame in self.all)
-
-
-class FrameManager(BaseManager):
-    """A manager of the program."""
-
-
-FrameManager.register("Frames", Frames)
-
-
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_a_manager_of_the_users_hands_out_what_its_server_holds(method, files):
-    with FrameManager(ctx=mp.get_context(method)) as manager:
+def test_a_manager_of_the_users_hands_out_what_its_server_holds(context, files):
+    with FrameManager(ctx=context) as manager:
         frames = manager.Frames(3)
         frames.frame(1)[:] = 2
         assert frames.total() == 100_000

@@ -8,24 +8,27 @@ import os
 import pickle
 import signal
 import socket
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from conftest import Life
-from test_mp_connection import arrays, as_pickled, assert_same
-
-METHODS = ["fork", "forkserver", "spawn"]
-
-
-@pytest.fixture(params=METHODS)
-def context(request):
-    """The context of a start method."""
-    return mp.get_context(request.param)
+from process_work import (
+    Refuses,
+    Worker,
+    arrays,
+    call,
+    compare,
+    facts,
+    length,
+    run,
+    start_another,
+    use_all,
+    write,
+)
+from processes import Life
+from working import METHODS
 
 
 @pytest.fixture(autouse=True)
@@ -35,42 +38,12 @@ def swept():
     shmarray.sweep()
 
 
-def run(context, target, *args, **kwargs):
-    """Runs a process, which must succeed."""
-    process = context.Process(target=target, args=args, kwargs=kwargs)
-    process.start()
-    process.join()
-    assert process.exitcode == 0
-
-
-def call(context, function, *args):
-    """Returns what a function returns in a process."""
-    ours, theirs = context.Pipe(duplex=False)
-    run(context, answer, theirs, function, args)
-    theirs.close()
-    return ours.recv()
-
-
-def answer(end, function, args):
-    end.send(function(*args))
-
-
-def compare(sent, is_pickled):
-    for name, array in arrays().items():
-        assert_same(sent[name], as_pickled(array) if is_pickled else array)
-
-
 def test_arrays_of_every_kind_are_arguments(context, files):
     sent = arrays()
     run(context, compare, sent, context.get_start_method() != "fork")
     del sent
     shmarray.sweep()
     assert files() == []
-
-
-def write(shared, private, *, number):
-    shared[:] = number
-    private[:] = number
 
 
 def test_a_process_writes_what_is_shared_and_has_a_copy_of_what_is_private(context):
@@ -90,22 +63,8 @@ def test_starting_a_process_copies_no_shared_array(method):
     assert shmarray.copied_bytes() - before < 1000
 
 
-def length(data):
-    return len(data)
-
-
 def test_arguments_may_be_big_pickles(context):
     assert call(context, length, list(range(1_500_000))) == 1_500_000
-
-
-def use_all(numbers, lock, value, ends, queue, one, standard):
-    with lock:
-        value.value += 1
-    for number, end in zip(numbers, ends, strict=True):
-        end.send(number)
-    queue.put("from the child")
-    one.send(b"socket")
-    standard.send("standard")
 
 
 def test_locks_values_connections_queues_and_sockets_are_arguments(context):
@@ -124,21 +83,6 @@ def test_locks_values_connections_queues_and_sockets_are_arguments(context):
     assert (other.recv(10), standard_other.recv()) == (b"socket", "standard")
     for end in (one, other, standard, standard_other):
         end.close()
-
-
-def facts():
-    here = mp.current_process()
-    environment = {
-        name: value for name, value in os.environ.items() if name.startswith("SHMARRAY_")
-    }
-    return {
-        "method": mp.get_start_method(),
-        "standard": multiprocessing.get_start_method(allow_none=True),
-        "name": here.name,
-        "daemon": here.daemon,
-        "parent": mp.parent_process().pid,
-        "environment": environment,
-    }
 
 
 def test_a_child_knows_how_it_was_started_and_where_shared_memory_is(context, monkeypatch):
@@ -174,19 +118,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_child_has_the_default_start_method_of_its_parent(method, tmp_path, run_python):
-    program = tmp_path / "program.py"
-    program.write_text(DEFAULT)
-    code = (
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], "
-        "run_name='__main__')"
-    )
-    assert run_python(code, program, method) == f"{method} 0\n"
-
-
-def start_another(context_name, array):
-    context = mp.get_context(context_name)
-    run(context, write, array, np.zeros(1), number=3)
+def test_a_child_has_the_default_start_method_of_its_parent(method, run_file):
+    assert run_file(DEFAULT, method) == f"{method} 0\n"
 
 
 @pytest.mark.parametrize("inner", METHODS)
@@ -194,18 +127,6 @@ def test_a_child_starts_children(context, inner):
     array = shmarray.zeros(50_000)
     run(context, start_another, inner, array)
     assert array[0] == 3
-
-
-class Worker(mp.get_context("spawn").Process):
-    """A process with attributes, as programs have them."""
-
-    def __init__(self, array, end):
-        super().__init__(name="worker")
-        self.array = array
-        self.end = end
-
-    def run(self):
-        self.end.send((self.name, self.array.sum()))
 
 
 def test_a_process_class_keeps_its_arrays():
@@ -236,11 +157,6 @@ def test_a_child_that_cannot_unpickle_says_so_and_leaves_nothing(method, files, 
     process.close()
     shmarray.sweep()
     assert files() == []
-
-
-class Refuses:
-    def __reduce__(self):
-        return divmod, (1, 0)
 
 
 PARENT_ENDS = """
@@ -277,11 +193,7 @@ def test_arguments_arrive_though_the_parent_ends_at_once(
     said = tmp_path / "said"
     program.write_text(PARENT_ENDS)
     os.mkfifo(said)
-    code = (
-        "import runpy, sys; sys.argv = sys.argv[1:]; runpy.run_path(sys.argv[0], "
-        "run_name='__main__')"
-    )
-    parent = start_python(code, program, said, method, ending)
+    parent = start_python(program, said, method, ending)
     child = Life(parent.hear())
     assert parent.status() == {"killed": -signal.SIGKILL, "os._exit": 0}[ending]
     shmarray.sweep()
@@ -305,14 +217,12 @@ def test_processes_are_those_of_the_standard_module():
         process.is_alive()
 
 
-def test_the_program_is_quiet_at_its_end(context, tmp_path, run_python):
-    program = tmp_path / "program.py"
-    program.write_text(ENDS.replace("METHOD", repr(context.get_start_method())))
-    code = "import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')"
-    assert json.loads(run_python(code, program)) == 3.0
+def test_the_program_is_quiet_at_its_end(context, run_file):
+    assert json.loads(run_file(ENDS, context.get_start_method())) == 3.0
 
 
 ENDS = """
+import sys
 import threading
 import numpy as np
 import shmarray.multiprocessing as mp
@@ -321,7 +231,7 @@ def work(queue, tasks):
     queue.put(float(tasks.get().sum()))
 
 if __name__ == "__main__":
-    context = mp.get_context(METHOD)
+    context = mp.get_context(sys.argv[1])
     queue, tasks, bounded = context.Queue(), context.JoinableQueue(2), context.Queue(2)
     for _ in range(2):
         context.Process(target=work, args=(queue, tasks), daemon=True).start()
@@ -331,7 +241,3 @@ if __name__ == "__main__":
     cycle.append(cycle)
     print(queue.get())
 """
-
-
-def test_this_file_is_a_module_that_children_import():
-    assert Path(sys.modules[run.__module__].__file__).name == "test_mp_process.py"

@@ -7,17 +7,9 @@ import numpy as np
 import pytest
 
 import shmarray.multiprocessing as mp
-from conftest import interrupted
-from mp_queue_work import drain, put_all
+from process_work import drain, put_all, put_and_end_at_once
+from processes import interrupted
 from working import sweep_after_deaths
-
-METHODS = ["fork", "forkserver", "spawn"]
-
-
-@pytest.fixture(params=METHODS)
-def context(request):
-    """The context of a start method."""
-    return mp.get_context(request.param)
 
 
 def test_a_closed_queue_is_refused():
@@ -76,22 +68,13 @@ def test_a_queue_that_was_dropped_does_not_wait_for_what_nobody_can_receive():
     thread.join()
 
 
-def put_and_end(q, count):
-    put_all(q, range(count))
-
-
 def test_objects_of_an_ended_process_arrive(context):
     q = context.Queue()
-    process = context.Process(target=put_and_end, args=(q, 1000))
+    process = context.Process(target=put_all, args=(q, range(1000)))
     process.start()
     assert [q.get() for _ in range(1000)] == list(range(1000))
     process.join()
     assert process.exitcode == 0
-
-
-def put_and_end_at_once(q, count):
-    q.cancel_join_thread()
-    put_all(q, range(count))
 
 
 def test_a_process_may_end_without_what_it_put(context):

@@ -12,18 +12,11 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from conftest import run_forked
-from mp_queue_work import drain, put_all
+from process_work import do_tasks, drain, get_all, get_and_wait, put_all, put_and_wait
+from processes import run_forked
 from shmarray.multiprocessing.queues import Empty, Full
 
 KINDS = ["Queue", "JoinableQueue", "SimpleQueue"]
-METHODS = ["fork", "forkserver", "spawn"]
-
-
-@pytest.fixture(params=METHODS)
-def context(request):
-    """The context of a start method."""
-    return mp.get_context(request.param)
 
 
 @pytest.fixture(params=KINDS)
@@ -128,13 +121,6 @@ def test_an_empty_queue_says_so():
         q.get_nowait()
 
 
-def get_all(q, answers):
-    """Gets until there is a None, which it leaves for the others."""
-    while (item := q.get()) is not None:
-        answers.put((os.getpid(), item))
-    q.put(None)
-
-
 @pytest.mark.parametrize("maxsize", [0, 3])
 def test_many_processes_put_and_get_at_once(context, maxsize):
     q = context.Queue(maxsize)
@@ -176,12 +162,6 @@ def start_with_pipe(context, target, *args):
     return process, ours
 
 
-def put_and_wait(q, count, pipe):
-    put_all(q, range(count))
-    pipe.send("put")
-    pipe.recv()
-
-
 def test_queue_slots_of_what_waits_in_a_process_are_free_when_it_is_killed(context):
     q = context.Queue(1000)
     process, pipe = start_with_pipe(context, put_and_wait, q, 1000)
@@ -201,11 +181,6 @@ def test_queue_slots_of_what_waits_in_a_process_are_free_when_it_is_killed(conte
         q.put_nowait(number)
     assert q.full()
     assert [q.get() for _ in range(1000)] == list(range(1000))
-
-
-def get_and_wait(q, count, pipe):
-    pipe.send([q.get() for _ in range(count)])
-    pipe.recv()
 
 
 def test_tasks_of_a_killed_process_count_as_done(context):
@@ -236,13 +211,6 @@ def test_join_does_not_wait_for_what_waited_in_a_killed_process(context):
         assert number < 999
         q.task_done()
     q.join()
-
-
-def do_tasks(q, answers):
-    for task in iter(q.get, None):
-        answers.put(task)
-        q.task_done()
-    q.task_done()
 
 
 def test_join_waits_for_the_tasks_of_all_processes(context):

@@ -7,7 +7,6 @@ import importlib
 import inspect
 import json
 import multiprocessing
-import subprocess
 import sys
 import types
 from pathlib import Path
@@ -235,12 +234,8 @@ if __name__ == "__main__":
 """
 
 
-def test_importing_it_and_using_it_changes_nothing_of_the_standard_module(tmp_path, run_python):
-    program = tmp_path / "program.py"
-    program.write_text(CHANGES_NOTHING)
-    said, standard = json.loads(
-        run_python("import runpy, sys; runpy.run_path(sys.argv[1], run_name='__main__')", program)
-    )
+def test_importing_it_and_using_it_changes_nothing_of_the_standard_module(run_file):
+    said, standard = json.loads(run_file(CHANGES_NOTHING))
     # What Python tells a process that it starts: None, or in an older one the default.
     started = {"fork": None, "spawn": standard, "forkserver": standard}
     assert sorted(said) == [[way, way, 3.0, started[way], way] for way in sorted(started)]
@@ -249,7 +244,6 @@ def test_importing_it_and_using_it_changes_nothing_of_the_standard_module(tmp_pa
 def test_start_methods_are_independent_of_the_standard_module(run_python):
     code = """
 import multiprocessing
-import subprocess
 import shmarray.multiprocessing as mp
 mp.set_start_method("spawn")
 assert multiprocessing.get_start_method(allow_none=True) is None
@@ -313,13 +307,9 @@ print(*sorted(name for name, value in vars(package).items() if isinstance(value,
 """
 
 
-def test_the_modules_that_the_standard_package_has_imported_are_there():
+def test_the_modules_that_the_standard_package_has_imported_are_there(run_python):
     ours, standard = (
-        set(
-            subprocess.check_output(
-                [sys.executable, "-c", MODULES_IN_PACKAGE, name], text=True
-            ).split()
-        )
+        {*run_python(MODULES_IN_PACKAGE, name).split()}
         for name in ("shmarray.multiprocessing", "multiprocessing")
     )
     assert {"context", "process", "reducer"} <= standard - {"sys"} <= ours

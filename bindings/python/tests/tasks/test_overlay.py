@@ -49,5 +49,6 @@ def test_functions_that_return_shared_memory_say_that_there_can_be_none(tmp_path
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_programs_of_the_standard_library_work(tmp_path, method):
-    printed = on_an_overlay(tmp_path, PROGRAM, method, "every holder of an array looks dead")
+    warning = "every holder of an array looks dead"
+    printed = on_an_overlay(tmp_path, PROGRAM, method, warning, "50_000")
     assert printed == "all is well\n"

@@ -19,32 +19,9 @@ from shmarray._codec import _pickler
 from shmarray._tasks._ipc import _message
 from shmarray.multiprocessing.pool import Pool, ThreadPool
 from tasks import Gate
-from working import METHODS, no_main, state, sweep_after_deaths, until
+from working import state, sweep_after_deaths, until
 
-pytestmark = pytest.mark.usefixtures(no_main.__name__)
-
-
-@pytest.fixture(params=METHODS)
-def pool(request):
-    """Two workers, under each start method."""
-    with mp.get_context(request.param).Pool(2) as pool:
-        yield pool
-    pool.join()
-    sweep_after_deaths()  # reclaims what killed workers held
-
-
-@pytest.fixture
-def one():
-    """A pool with one worker."""
-    with mp.get_context("fork").Pool(1) as pool:
-        yield pool
-    pool.join()
-    sweep_after_deaths()
-
-
-@pytest.fixture
-def gate(tmp_path):
-    return Gate(tmp_path)
+pytestmark = pytest.mark.usefixtures("no_main")
 
 
 def worker_of(pool):
@@ -263,16 +240,15 @@ def test_arguments_are_given_back_when_the_task_is_done(one, files):
 # Workers that die.
 
 
-@pytest.mark.parametrize("way", ["SIGKILL", "SIGSEGV", "os._exit", "sys.exit"])
-def test_the_task_of_a_worker_that_ends_is_lost_and_the_pool_goes_on(pool, way):
-    exitcode = {"SIGKILL": -9, "SIGSEGV": -11, "os._exit": 3, "sys.exit": 4}[way]
-    words = f"was killed by {way}" if exitcode < 0 else f"ended with exit code {exitcode}"
-    before = [process.pid for process in pool._pool]
-    with pytest.raises(WorkerLost, match=words) as caught:
-        pool.apply(tasks.ends, (way,))
-    assert (caught.value.pid in before, caught.value.exitcode) == (True, exitcode)
-    assert pool.map(tasks.square, range(20)) == [n * n for n in range(20)]
-    assert len(pool._pool) == 2
+def test_the_task_of_a_worker_that_ends_is_lost_and_the_pool_goes_on(pool):
+    for way, exitcode in {"SIGKILL": -9, "SIGSEGV": -11, "os._exit": 3, "sys.exit": 4}.items():
+        words = f"was killed by {way}" if exitcode < 0 else f"ended with exit code {exitcode}"
+        before = [process.pid for process in pool._pool]
+        with pytest.raises(WorkerLost, match=words) as caught:
+            pool.apply(tasks.ends, (way,))
+        assert (caught.value.pid in before, caught.value.exitcode) == (True, exitcode)
+        assert pool.map(tasks.square, range(20)) == [n * n for n in range(20)]
+        assert len(pool._pool) == 2
 
 
 def test_a_part_of_a_map_that_is_lost_is_what_the_map_raises(pool):

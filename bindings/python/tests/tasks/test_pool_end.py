@@ -8,12 +8,10 @@ import pytest
 
 import shmarray.multiprocessing as mp
 import tasks
-import test_pool
 from shmarray import WorkerLost
-from working import no_main, state
+from working import state
 
-pytestmark = pytest.mark.usefixtures(no_main.__name__)
-pool, one, gate = test_pool.pool, test_pool.one, test_pool.gate  # fixtures
+pytestmark = pytest.mark.usefixtures("no_main")
 
 
 def test_an_initializer_that_always_fails_ends_the_pool(capfd):

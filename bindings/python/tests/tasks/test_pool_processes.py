@@ -6,8 +6,10 @@ import signal
 
 import pytest
 
-from conftest import Life
+from processes import Life
 from working import METHODS, sweep_after_deaths
+
+pytestmark = pytest.mark.usefixtures("path")
 
 PRELUDE = """
 import json, os, signal, sys, threading, time, warnings
@@ -35,14 +37,6 @@ list(pool.map(tasks.square, range(8)))
 pids = [*pool._processes]
 """,
 }
-
-
-@pytest.fixture(autouse=True)
-def path(monkeypatch):
-    """Programs find the tasks."""
-    before = os.environ.get("PYTHONPATH")
-    here = os.path.dirname(__file__)
-    monkeypatch.setenv("PYTHONPATH", here if before is None else f"{before}{os.pathsep}{here}")
 
 
 ENDS = {

@@ -10,14 +10,12 @@ import pytest
 import shmarray
 import shmarray.multiprocessing as mp
 import tasks
-from conftest import allocated_bytes
+from process_work import SIZE, hold
 from shmarray.concurrent import ProcessPoolExecutor
-from working import METHODS, no_main, until
+from working import allocated_bytes, until
 
-pytestmark = pytest.mark.usefixtures(no_main.__name__)
+pytestmark = pytest.mark.usefixtures("no_main")
 
-SIZE = 3_000_000
-"""The bytes that each worker holds."""
 POOLS = 20
 
 
@@ -26,18 +24,6 @@ def listed_bytes(*kinds):
     return sum(
         info.segment_bytes for info in shmarray.segments() if not kinds or info.kind in kinds
     )
-
-
-@pytest.fixture(params=METHODS)
-def context(request):
-    """The context of a start method."""
-    return mp.get_context(request.param)
-
-
-def hold(end):
-    array = shmarray.ones(SIZE, "u1")
-    end.send(array.nbytes)
-    signal.pause()
 
 
 WAITS = {
@@ -171,7 +157,7 @@ def test_a_list_tells_arrays_pools_and_remains_and_says_who_has_them(directory, 
         "theirs = shmarray.ones(3_000_000, 'u1'); data = shmarray.dumps(np.ones(9)); import "
         "os; answer = os.getpid()"
     )
-    pid = peer.process.pid
+    pid = peer.pid
     kinds = {info.kind: info for info in shmarray.segments() if info.holders == (os.getpid(),)}
     assert (kinds["array"].segment, kinds["array"].shape) == (
         shmarray.handle(mine).segment,

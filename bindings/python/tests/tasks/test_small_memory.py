@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import files_in
+from working import files_in
 
 PROGRAM = pathlib.Path(__file__).with_name("small_memory_program.py")
 MIB = 1 << 20
@@ -25,7 +25,7 @@ def docker(small_tmpfs, monkeypatch):
 
 @pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
 def test_programs_of_the_standard_library_work(docker, method):
-    command = [sys.executable, PROGRAM, method, "shared memory is full"]
+    command = [sys.executable, PROGRAM, method, "shared memory is full", "1_000_000"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "all is well\n"), done.stderr
     shmarray.sweep()

@@ -14,22 +14,16 @@ import numpy as np
 import pytest
 
 import shmarray
-from conftest import Life
+from processes import Life
+from working import METHODS
 
 PROGRAM = Path(__file__).with_name("multiprocessing_program.py")
 
 
-@pytest.fixture(params=["fork", "forkserver", "spawn"])
-def under(request):
-    """Runs a scenario of multiprocessing_program.py under a start method; it must be quiet."""
-
-    def run(scenario):
-        command = [sys.executable, "-W", "error", str(PROGRAM), request.param, scenario]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert (done.returncode, done.stderr) == (0, "")
-        return json.loads(done.stdout)
-
-    return run
+@pytest.fixture(params=METHODS)
+def under(request, run_python):
+    """Runs a scenario of multiprocessing_program.py under a start method."""
+    return lambda scenario: json.loads(run_python(PROGRAM, request.param, scenario))
 
 
 def test_a_worker_changes_what_its_starter_holds(under, files):
@@ -53,7 +47,7 @@ def test_a_terminated_pool_leaves_nothing(under, files):
     assert files() == []
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+@pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("ending", ["killed", "os._exit"])
 def test_a_worker_holds_on_when_its_starter_is_gone(method, ending, tmp_path, files):
     question = tmp_path / "question"
