@@ -21,6 +21,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
+import record
+from by_pytest import Outcomes
 from differences import Differences
 
 PACKAGE = "test_concurrent_futures"
@@ -97,51 +99,11 @@ def _with_prelude(run):
     return run_with_prelude
 
 
-class Outcomes(unittest.TextTestResult):
-    """Returns the outcome of each test."""
-
-    def __init__(self, *arguments):
-        super().__init__(*arguments)
-        self.outcomes = []
-
+class Recorder(record.Recorder):
     def startTest(self, test):  # noqa: N802
         # The executor of a failed test is in a cycle, and its workers hold what later tests need.
         gc.collect()
         super().startTest(test)
-
-    def _note(self, test, outcome):
-        self.outcomes.append((name_of(test), outcome))
-
-    def addSuccess(self, test):  # noqa: N802
-        super().addSuccess(test)
-        self._note(test, "passed")
-
-    def addFailure(self, test, error):  # noqa: N802
-        super().addFailure(test, error)
-        self._note(test, "failed")
-
-    def addError(self, test, error):  # noqa: N802
-        super().addError(test, error)
-        self._note(test, "failed")
-
-    def addSubTest(self, test, subtest, error):  # noqa: N802
-        super().addSubTest(test, subtest, error)
-        if error is not None:
-            self._note(test, "failed")
-
-    def addSkip(self, test, reason):  # noqa: N802
-        super().addSkip(test, reason)
-        self._note(test, f"skipped: {reason}")
-
-
-def name_of(test):
-    """Returns its class and its name."""
-    return ".".join(test.id().split(".")[-2:])
-
-
-def each_test(suite):
-    for part in suite:
-        yield from each_test(part) if isinstance(part, unittest.TestSuite) else [part]
 
 
 def is_wanted(test, options):
@@ -180,14 +142,18 @@ def main():
     found = unittest.defaultTestLoader.loadTestsFromNames(tests.modules())
     wanted = [
         test
-        for test in each_test(found)
-        if is_wanted(test, options) and not differences.hangs(name_of(test))
+        for test in record.flat(found)
+        if is_wanted(test, options) and not differences.hangs(record.name_of(test))
     ]
-    suite = unittest.TestSuite(sorted(wanted, key=looks_only_at_its_own))
-    runner = unittest.TextTestRunner(verbosity=2, resultclass=Outcomes)
-    result = runner.run(suite)
+    outcomes = Outcomes()
+
+    def note(name, what, text):
+        print(name, what, text, flush=True)
+        outcomes.note(name, f"skipped: {text}" if what == "skipped" else what)
+
+    unittest.TestSuite(sorted(wanted, key=looks_only_at_its_own)).run(Recorder(note))
     print(f"Python {sys.version.split()[0]}, tests of {tests.path}")
-    return differences.judge(result.outcomes)
+    return differences.judge(outcomes.ended())
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Runs CPython's own tests of multiprocessing over shmarray.multiprocessing.
 
-    python foreign/cpython_multiprocessing.py                 what ci runs
+    python foreign/cpython_multiprocessing.py                 what ci runs: --quick, --ci
     python foreign/cpython_multiprocessing.py --whole         all of them
     python foreign/cpython_multiprocessing.py --only PATTERN  matching ones, as "spawn.*TestQueue*"
     python foreign/cpython_multiprocessing.py --standard      the standard module, for comparison
@@ -66,6 +66,15 @@ LONG = (
 )
 """The tests that ci leaves out: tests that take long, and tests of the standard module's own
 code.
+"""
+LATER = tuple(
+    f"{method}.{one}.*"
+    for method in ("spawn", "forkserver")
+    for one in ("WithManager*", "TestSyncManagerTypes", "WithProcessesTestSharedMemory")
+)
+"""The tests of --ci. --quick has the same under fork: how a manager or the standard module's shared
+memory is used does not depend on how a process was started, and starts of processes and managers
+under these methods have tests of their own.
 """
 SILENT_SECONDS = 400
 """A test that takes longer hangs. One of the standard ThreadPool may wait for 300."""
@@ -230,15 +239,24 @@ def matches(name: str, patterns: Iterable[str]) -> bool:
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns)
 
 
+def is_chosen(name: str, options: argparse.Namespace) -> bool:
+    if options.only:
+        return matches(name, options.only)
+    if not options.whole and matches(name, LONG):
+        return False
+    if options.quick or options.ci:
+        return matches(name, LATER) == options.ci
+    return True
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--whole", action="store_true")
+    for name in ("--whole", "--quick", "--ci", "--standard"):
+        parser.add_argument(name, action="store_true")
     parser.add_argument("--only", action="append", default=[], metavar="PATTERN")
-    parser.add_argument("--standard", action="store_true")
     options = parser.parse_args()
-    left_out = () if options.whole or options.only else LONG
     differences = Differences(None if options.standard else HERE / "cpython_multiprocessing.toml")
     with (
         tempfile.TemporaryDirectory() as folder,
@@ -247,11 +265,7 @@ def main() -> int:
         write_package(Path(folder), options.standard)
         runner = Runner(Path(folder), shared_memory)
         names = [name for suite in SUITES for name in runner.names(suite)]
-        names = [
-            name
-            for name in names
-            if matches(name, options.only or ["*"]) and not matches(name, left_out)
-        ]
+        names = [name for name in names if is_chosen(name, options)]
         outcomes = runner.run(names)
         outcomes |= again_if_new(runner, outcomes, differences)
         verdicts = [

@@ -11,17 +11,15 @@ it is.
 What differs is listed in joblib_suite.toml.
 """
 
-import argparse
 import inspect
-import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
 import joblib
+from by_pytest import OtherProcess, add_option, options_of_suite, recorder
 from differences import Differences
 
 MODULES = ("parallel", "config", "memmapping", "memory", "store_backends", "func_inspect")
@@ -70,26 +68,24 @@ def write_package(folder):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--outcomes")
+    add_option(parser)
     parser.addoption("--quick", action="store_true")
     parser.addoption("--word", action="append", default=[])
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Plugin(config))
+    config.pluginmanager.register(Choice(config.option))
+    config.pluginmanager.register(recorder(config))
 
 
-class Plugin:
-    """Chooses the tests in the process that runs them, and writes down the outcome of each."""
+class Choice:
+    """Chooses the tests in the process that runs them."""
 
-    def __init__(self, config):
-        self._options = config.option
-        self._outcomes = {}
+    def __init__(self, options):
+        self._options = options
 
     def pytest_collection_modifyitems(self, items):
         items[:] = [item for item in items if self._is_wanted(item)]
-        for item in items:
-            self._note(item.nodeid, "failed")
 
     def _is_wanted(self, item):
         code = inspect.getsource(item.function)
@@ -104,19 +100,6 @@ class Plugin:
             return False
         return not self._options.word or any(word in name for word in self._options.word)
 
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self._note(report.nodeid, "failed")
-        elif report.skipped:
-            reason = getattr(report, "wasxfail", "") or report.longrepr[2].removeprefix("Skipped: ")
-            self._note(report.nodeid, f"skipped: {reason}")
-        elif report.when == "call":
-            self._note(report.nodeid, "passed")
-
-    def _note(self, name, outcome):
-        with open(self._options.outcomes, "a") as file:
-            print(json.dumps([name.removeprefix("joblib/test/"), outcome]), file=file)
-
 
 def is_loky(backend):
     """Returns whether a test with this backend runs the one that replaces loky."""
@@ -129,74 +112,23 @@ def is_again(name, value):
     return getattr(value, "__name__", value) in AGAIN.get(name, ())
 
 
-class Runner:
-    """Runs the tests in another process, and reports what they leave in shared memory."""
-
-    def __init__(self, folder, options):
-        self._folder = folder
-        self._outcomes = folder / "outcomes"
-        self._shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
-        self._shared.mkdir()
-        self._options = [
-            *([] if options.all else ["--quick"]),
-            *(f"--word={word}" for word in options.words),
-        ]
-        path = [str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")]
-        if not options.standard:
-            write_package(folder)
-            path.insert(0, str(folder))
-        path = os.pathsep.join(filter(None, path))
-        self._environment = {**os.environ, "PYTHONPATH": path, "SHMARRAY_DIR": str(self._shared)}
-
-    def run(self):
-        """Returns the outcomes of the tests."""
-        modules = [f"joblib.test.test_{name}" for name in MODULES]
-        options = [
-            "-q",
-            "--tb=short",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:warnings",
-            "-c",
-            os.devnull,
-            "-p",
-            Path(__file__).stem,
-        ]
-        options += [
-            "-o",
-            f"faulthandler_timeout={SILENT_SECONDS}",
-            "-o",
-            "faulthandler_exit_on_timeout=true",
-        ]
-        options += [f"--outcomes={self._outcomes}", *self._options]
-        self._python("-m", "pytest", *options, "--pyargs", *modules)
-        lines = self._outcomes.read_text().splitlines() if self._outcomes.exists() else []
-        return dict(map(json.loads, lines))
-
-    def left_behind(self):
-        """Returns the names in shared memory that a sweep leaves there."""
-        self._python("-c", "import shmarray; shmarray.sweep()")
-        return [
-            name for name in os.listdir(self._shared) if not name.startswith("shmarray-registry-")
-        ]
-
-    def _python(self, *arguments):
-        subprocess.run(
-            [sys.executable, *arguments], cwd=self._folder, env=self._environment, check=False
-        )
+def run(folder, options):
+    path = []
+    if not options.standard:
+        write_package(folder)
+        path.append(folder)
+    chosen = [] if options.all else ["--quick"]
+    chosen += [f"--word={word}" for word in options.words]
+    modules = [f"joblib.test.test_{name}" for name in MODULES]
+    process = OtherProcess(folder, __file__, path, SILENT_SECONDS)
+    for name, outcome in process.run(*chosen, "--pyargs", *modules, cwd=folder):
+        yield name.removeprefix("joblib/test/"), outcome
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("--standard", action="store_true")
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    options = options_of_suite("--standard")
     with tempfile.TemporaryDirectory(prefix="foreign-") as folder:
-        runner = Runner(Path(folder), options)
-        outcomes = [*runner.run().items()]
-        outcomes += [(f"left in shared memory: {name}", "failed") for name in runner.left_behind()]
+        outcomes = [*run(Path(folder), options)]
     print(f"joblib {joblib.__version__}, tests of {Path(joblib.__file__).parent / 'test'}")
     differences = os.devnull if options.standard else Path(__file__).with_suffix(".toml")
     return Differences(differences).judge(outcomes)

@@ -9,16 +9,13 @@ fork, too. With words, only the tests whose names contain one are run.
 What differs is listed in loky_executor.toml.
 """
 
-import argparse
-import json
-import os
 import subprocess
 import sys
 import tarfile
 import tempfile
 from pathlib import Path
 
-import pytest
+from by_pytest import OtherProcess, add_option, options_of_suite, recorder
 from differences import Differences, junit
 
 METHODS = ("spawn", "forkserver", "fork")
@@ -102,19 +99,8 @@ SILENT_SECONDS = 60
 
 def unpack(folder):
     """Returns loky's source package, or None if pip downloads none."""
-    command = [
-        sys.executable,
-        "-m",
-        "pip",
-        "download",
-        "-q",
-        "--no-deps",
-        "--no-binary=:all:",
-        "loky",
-        "-d",
-        str(folder),
-    ]
-    if subprocess.run(command, check=False).returncode:
+    command = ["pip", "download", "-q", "--no-deps", "--no-binary=:all:", "loky", "-d"]
+    if subprocess.run([sys.executable, "-m", *command, str(folder)], check=False).returncode:
         return None
     with tarfile.open(next(folder.glob("loky-*.tar.gz"))) as archive:
         # Python before 3.11.4 has no filters.
@@ -135,103 +121,24 @@ def write_cases(source, methods):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--outcomes")
+    add_option(parser)
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(Recorder(config.option.outcomes))
-
-
-class Recorder:
-    """Writes down the outcome of each test, in the process that runs them."""
-
-    def __init__(self, path):
-        self._path = path
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
-        for item in items:
-            self._note(item.nodeid, "failed")
-
-    def pytest_runtest_logreport(self, report):
-        if report.failed:
-            self._note(report.nodeid, "failed", final=True)
-        elif report.skipped:
-            self._note(report.nodeid, f"skipped: {report.longrepr[2].removeprefix('Skipped: ')}")
-        elif report.when == "call":
-            self._note(report.nodeid, "passed")
-
-    def _note(self, name, outcome, final=False):
-        with open(self._path, "a") as file:
-            print(json.dumps([name, outcome, final]), file=file)
-
-
-def outcomes_in(path):
-    """Returns the outcome of each test. A failure at a test's end counts like any other."""
-    outcomes = {}
-    final = set()
-    for name, outcome, is_final in map(json.loads, path.read_text().splitlines()):
-        if name not in final:
-            outcomes[name] = outcome
-        if is_final:
-            final.add(name)
-    return outcomes
+    config.pluginmanager.register(recorder(config))
 
 
 def run(folder, source, options):
-    """Returns the outcomes of the tests, and what they left in shared memory."""
-    shared = Path(os.environ.get("SHMARRAY_DIR", folder)) / "foreign-shared"
-    outcomes = folder / "outcomes"
-    shared.mkdir()
-    outcomes.touch()
-    path = os.pathsep.join([str(source), str(Path(__file__).parent), *sys.path[1:]])
-    environment = {**os.environ, "PYTHONPATH": path, "SHMARRAY_DIR": str(shared)}
     files = list(write_cases(source, METHODS if options.all else METHODS[:1]))
-    command = [
-        "-m",
-        "pytest",
-        "-q",
-        "--tb=short",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no:warnings",
-        "-c",
-        os.devnull,
-    ]
-    command += [
-        "-o",
-        f"faulthandler_timeout={SILENT_SECONDS}",
-        "-o",
-        "faulthandler_exit_on_timeout=true",
-    ]
-    command += [
-        "-p",
-        Path(__file__).stem,
-        f"--outcomes={outcomes}",
-        f"--rootdir={source}",
-        "--loky-verbosity=30",
-    ]
     others = f"not ({' or '.join(OTHERS)})"
-    words = ["-k", f"({' or '.join(options.words)}) and {others}" if options.words else others]
-    subprocess.run(
-        [sys.executable, *command, *words, *files], cwd=source, env=environment, check=False
-    )
-    subprocess.run(
-        [sys.executable, "-c", "import shmarray; shmarray.sweep()"], env=environment, check=True
-    )
-    left = [name for name in os.listdir(shared) if not name.startswith("shmarray-registry-")]
-    return [
-        *outcomes_in(outcomes).items(),
-        *((f"left in shared memory: {name}", "failed") for name in left),
-    ]
+    words = f"({' or '.join(options.words)}) and {others}" if options.words else others
+    process = OtherProcess(folder, __file__, [source, *sys.path[1:]], SILENT_SECONDS)
+    chosen = ["--loky-verbosity=30", f"--rootdir={source}", "-k", words]
+    return process.run(*chosen, *files, cwd=source)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--all", action="store_true")
-    parser.add_argument("words", nargs="*")
-    options = parser.parse_args()
+    options = options_of_suite()
     with tempfile.TemporaryDirectory(prefix="foreign-") as place:
         folder = Path(place)
         source = unpack(folder)

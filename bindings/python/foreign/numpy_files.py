@@ -15,12 +15,9 @@ What differs is listed in numpy_files.toml.
 """
 
 import contextlib
-import gc
 import inspect
-import os
 import re
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -28,6 +25,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from by_pytest import OPTIONS, WAY, left_in, own_directory, release, way_of
 from differences import Differences
 from numpy.lib import format as npy
 
@@ -39,8 +37,7 @@ FILES = re.compile(r"\bnp\.(load|save|savez\w*)\b|numpy\.lib import format")
 LARGE = "test_large_archive or test_big_arrays or test_large_zip"
 """Tests that need gigabytes."""
 PLAIN = "NumPy"
-WAY = "way of shmarray"
-"""The first way, and the name of the parameter with the way."""
+"""The first way."""
 
 
 class Functions:
@@ -184,7 +181,7 @@ class Runner:
             metafunc.parametrize(WAY, WAYS)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if _way_of(item)]
+        items[:] = [item for item in items if way_of(item)]
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -192,8 +189,8 @@ class Runner:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[Any]:
-        name = _way_of(pyfuncitem)
-        functions = self._ways[_way_of(pyfuncitem)]
+        name = way_of(pyfuncitem)
+        functions = self._ways[way_of(pyfuncitem)]
         functions.calls = 0
         outcome = "failed"
         try:
@@ -228,16 +225,10 @@ def _in_place(functions: Functions, module: ModuleType) -> Iterator[None]:
         yield
 
 
-def _way_of(item: Any) -> str:
-    """Returns by which way a test runs: none if it has nothing to do with files."""
-    way: str = item.callspec.params.get(WAY, "") if hasattr(item, "callspec") else ""
-    return way
-
-
 def _without_way(item: Any) -> str:
     """Returns the name of a test without the parameter with the way."""
     name, _, parameters = item.nodeid.partition("[")
-    others = re.sub(rf"(^|-){_way_of(item)}(?=-|\]$)", "", parameters).lstrip("-")
+    others = re.sub(rf"(^|-){way_of(item)}(?=-|\]$)", "", parameters).lstrip("-")
     return name if others in ("", "]") else f"{name}[{others}"
 
 
@@ -246,26 +237,16 @@ def _arguments(large: bool) -> list[str]:
     root = Path(np.__file__).parent
     paths = sorted(root.rglob("tests/**/test_*.py"))
     files = [str(path) for path in paths if FILES.search(path.read_text())]
-    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
     words = [] if large else ["-k", f"not ({LARGE})"]
-    return [*options, *words, "--rootdir", str(root.parent), *files]
-
-
-def _left_in(directory: str) -> list[str]:
-    gc.collect()
-    shmarray.sweep()  # releases what is kept for reuse
-    return [name for name in os.listdir(directory) if "registry" not in name]
+    return [*OPTIONS, *words, "--rootdir", str(root.parent), *files]
 
 
 def main(*options: str) -> int:
-    with tempfile.TemporaryDirectory(
-        prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")
-    ) as directory:
-        os.environ["SHMARRAY_DIR"] = directory
+    with own_directory() as directory:
         runner = Runner()
         pytest.main(_arguments("--all" in options), plugins=[runner])
-        verdicts = [*runner.verdicts()]
-        verdicts += [(f"{name} is left in shared memory", "failed") for name in _left_in(directory)]
+        release()
+        verdicts = [*runner.verdicts(), *left_in(directory)]
     return Differences(Path(__file__).with_suffix(".toml")).judge(verdicts)
 
 

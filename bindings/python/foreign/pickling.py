@@ -1,5 +1,9 @@
-"""Tests of pickling that a package has installed, with shmarray's pickling in the place of
-pickle's.
+"""NumPy's, pandas' or xarray's own tests of pickling, with shmarray's in the place of pickle's.
+
+    python bindings/python/foreign/pickling.py numpy|pandas|xarray [--all]
+
+The tests are those that the package has installed. Without --all, tests of pandas are left out that
+do the same again. What differs is listed in PACKAGE_pickling.toml.
 
 Those tests are chosen whose code says "pickle", and those are counted that sent something. Each
 runs once in each of the WAYS. What pickle itself wrote, pickle loads. A run fails, too, when
@@ -7,13 +11,11 @@ something is left in shared memory, or when nothing went there.
 """
 
 import contextlib
-import gc
+import importlib
 import inspect
-import os
 import pickle
 import re
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ from types import ModuleType
 from typing import Any
 
 import pytest
+from by_pytest import OPTIONS, WAY, left_in, own_directory, release, way_of
 from differences import Differences
 
 import shmarray
@@ -34,8 +37,6 @@ class Suite:
     """The tests of a package that have to do with pickling."""
 
     package: ModuleType
-    differences: Path
-    """The list of the differences."""
     users: Sequence[ModuleType] = ()
     """Modules of the package itself that pickle for its tests."""
     without: str = "(?!)"
@@ -54,17 +55,7 @@ class Suite:
         files = [
             str(path) for path in paths if self.has(str(path.relative_to(root)), path.read_text())
         ]
-        options = [
-            "-q",
-            "--tb=short",
-            "-p",
-            "no:cacheprovider",
-            "-p",
-            "no:warnings",
-            "-c",
-            os.devnull,
-        ]
-        return [*options, *self.options, "--rootdir", str(root.parent), *files]
+        return [*OPTIONS, *self.options, "--rootdir", str(root.parent), *files]
 
 
 class Substitute:
@@ -150,8 +141,6 @@ class ThroughPipe(Substitute):
 
 
 WAYS = {"dumps": Substitute, "dumps all shared": AllShared, "Pipe": ThroughPipe}
-_WAY = "way of shmarray"
-"""The name of the parameter with the way."""
 
 
 class Runner:
@@ -169,11 +158,11 @@ class Runner:
 
     def pytest_generate_tests(self, metafunc: Any) -> None:
         if self._suite.has(metafunc.function.__name__, inspect.getsource(metafunc.function)):
-            metafunc.fixturenames.append(_WAY)
-            metafunc.parametrize(_WAY, WAYS)
+            metafunc.fixturenames.append(WAY)
+            metafunc.parametrize(WAY, WAYS)
 
     def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        items[:] = [item for item in items if _way_of(item) and self._suite.has(item.name)]
+        items[:] = [item for item in items if way_of(item) and self._suite.has(item.name)]
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
@@ -185,7 +174,7 @@ class Runner:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_pyfunc_call(self, pyfuncitem: Any) -> Iterator[Any]:
-        way = self._ways[_way_of(pyfuncitem)]
+        way = self._ways[way_of(pyfuncitem)]
         way.sent = 0
         outcome = "passed"
         with self._in_place(way, pyfuncitem.module):
@@ -208,18 +197,6 @@ class Runner:
             yield
 
 
-def _way_of(item: Any) -> str:
-    """Returns the ways by which a test runs: none if it has nothing to do with pickling."""
-    way: str = item.callspec.params.get(_WAY, "") if hasattr(item, "callspec") else ""
-    return way
-
-
-def _left_in(directory: str) -> list[str]:
-    gc.collect()
-    shmarray.sweep()  # releases what is kept for reuse
-    return [name for name in os.listdir(directory) if "registry" not in name]
-
-
 def _is_full() -> bool:
     """Returns whether no array finds room."""
     try:
@@ -229,17 +206,35 @@ def _is_full() -> bool:
     return False
 
 
-def main(suite: Suite) -> int:
-    """Runs the tests of a suite by each way, and judges their outcomes."""
-    with tempfile.TemporaryDirectory(
-        prefix="shmarray-foreign-", dir=os.environ.get("SHMARRAY_DIR")
-    ) as directory:
-        os.environ["SHMARRAY_DIR"] = directory
+NO_FILES = r"pytables|test_http_headers|compression"
+"""Files of pandas about PyTables, servers, and how small a file becomes."""
+AGAIN = r"pandas_proto_(highest|\d)"
+"""Tests of pandas that do the same with another protocol of pickle: ours has one."""
+
+
+def suite_of(name: str, has_all: bool) -> Suite:
+    package = importlib.import_module(name)
+    if name != "pandas":
+        return Suite(package)
+    without = NO_FILES if has_all else f"{NO_FILES}|{AGAIN}"
+    users = [importlib.import_module("pandas.io.pickle")]  # read_pickle and to_pickle
+    options = ["--no-strict-data-files"]  # the wheel has none of them
+    return Suite(package, users, without, options)
+
+
+def main(name: str, *options: str) -> int:
+    """Runs the tests of a package by each way, and judges their outcomes."""
+    suite = suite_of(name, "--all" in options)
+    with own_directory() as directory:
         runner = Runner(suite)
         pytest.main(suite.arguments(), plugins=[runner])
         runner.close()
-        verdicts = [*runner.outcomes.items()]
-        verdicts += [(f"{name} is left in shared memory", "failed") for name in _left_in(directory)]
+        release()
+        verdicts = [*runner.outcomes.items(), *left_in(directory)]
     if not shmarray.copied_bytes() and not _is_full():
         verdicts.append(("Nothing of theirs went by shared memory.", "failed"))
-    return Differences(suite.differences).judge(verdicts)
+    return Differences(Path(__file__).with_name(f"{name}_pickling.toml")).judge(verdicts)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

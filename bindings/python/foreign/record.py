@@ -8,10 +8,8 @@ import json
 import signal
 import sys
 import unittest
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from test.support import script_helper  # type: ignore[import-not-found]
 
 
 def name_of(test: Any) -> str:
@@ -20,15 +18,14 @@ def name_of(test: Any) -> str:
 
 
 class Recorder(unittest.TestResult):
-    """Writes lines of JSON: a test, its outcome, and the explanation."""
+    """Notes tests: the name, the outcome, and the explanation."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, note: Callable[[str, str, str], object]) -> None:
         super().__init__()
-        self._file = open(path, "a")  # noqa: SIM115 (as long as the process)
+        self._note = note
 
     def _write(self, test: Any, what: str, text: str = "") -> None:
-        self._file.write(json.dumps([name_of(test), what, text]) + "\n")
-        self._file.flush()
+        self._note(name_of(test), what, text)
 
     def startTest(self, test: Any) -> None:  # noqa: N802 (unittest's names)
         super().startTest(test)
@@ -65,14 +62,20 @@ def flat(suite: Any) -> Iterator[Any]:
 
 def main(module: str, path: str, *names: str) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)  # the starter may have ignored it
-    script_helper.interpreter_requires_environment = lambda: (
-        True
-    )  # for the programs that the tests start
+    from test.support import script_helper  # type: ignore[import-not-found]
+
+    # For the programs that the tests start.
+    script_helper.interpreter_requires_environment = lambda: True
     tests = list(flat(unittest.defaultTestLoader.loadTestsFromName(module)))
-    if names:
-        unittest.TestSuite(test for test in tests if name_of(test) in names).run(Recorder(path))
-    else:
+    if not names:
         print("\n".join(map(name_of, tests)))
+        return
+    with open(path, "a") as file:
+
+        def note(*outcome: str) -> None:
+            print(json.dumps(outcome), file=file, flush=True)
+
+        unittest.TestSuite(test for test in tests if name_of(test) in names).run(Recorder(note))
 
 
 if __name__ == "__main__":

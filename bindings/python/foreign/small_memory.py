@@ -22,8 +22,8 @@ QUEUES_AND_POOLS = (
 )
 """The tests of CPython under each start method."""
 SUITES = [
-    *(("64m", f"{package}_pickling.py") for package in ("numpy", "pandas")),
-    *(("full", f"{package}_pickling.py") for package in ("numpy", "pandas", "xarray")),
+    *(("64m", "pickling.py", package) for package in ("numpy", "pandas")),
+    *(("full", "pickling.py", package) for package in ("numpy", "pandas", "xarray")),
     *(
         (size, "cpython_multiprocessing.py", *(f"--only={name}" for name in QUEUES_AND_POOLS))
         for size in ("64m", "full")

@@ -10,35 +10,15 @@ What differs is listed in spdl_arrays.toml.
 """
 
 import functools
-import os
 import sys
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pytest
+from by_pytest import OPTIONS, Outcomes, Recorder
 from differences import Differences
 
 import shmarray
-
-
-class Recorder:
-    """A plugin of pytest: writes down the outcomes."""
-
-    def __init__(self) -> None:
-        self.outcomes: dict[str, str] = {}
-
-    def pytest_collectreport(self, report: Any) -> None:
-        if report.failed:
-            self.outcomes[report.nodeid] = "failed"
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            self.outcomes[report.nodeid] = "failed"
-        elif report.skipped:
-            self.outcomes[report.nodeid] = f"skipped: {report.longrepr[2]}"
-        elif report.when == "call":
-            self.outcomes.setdefault(report.nodeid, "passed")
 
 
 def install() -> None:
@@ -56,10 +36,10 @@ def main(*arguments: str) -> int:
         sys.exit("the path of SPDL's tests is missing")
     path = Path(arguments[0]).resolve()
     install()
-    recorder = Recorder()
-    options = ["-q", "--tb=short", "-p", "no:cacheprovider", "-p", "no:warnings", "-c", os.devnull]
-    pytest.main([*options, "--rootdir", str(path.parent), str(path)], plugins=[recorder])
-    return Differences(Path(__file__).with_suffix(".toml")).judge(recorder.outcomes.items())
+    outcomes = Outcomes()
+    chosen = ["--rootdir", str(path.parent), str(path)]
+    pytest.main([*OPTIONS, *chosen], plugins=[Recorder(outcomes.note)])
+    return Differences(Path(__file__).with_suffix(".toml")).judge(outcomes.ended())
 
 
 if __name__ == "__main__":
