@@ -14,7 +14,6 @@ namespace {
 
 using shmarray::any_array;
 using shmarray::array;
-using numbers = std::vector<std::int64_t>;
 
 static_assert(!std::is_copy_constructible_v<array<int>> && !std::is_copy_assignable_v<array<int>>);
 static_assert(std::is_nothrow_move_constructible_v<any_array>);
@@ -41,8 +40,7 @@ TEST_CASE_TEMPLATE("every_element_type_is_written_and_read_back", T, ELEMENT_TYP
     CHECK(shma_dtype_itemsize(array<T>::dtype_number) == sizeof(T));
 }
 
-TEST_CASE("a_new_array_tells_its_facts") {
-    const LeavesNothing leaves_nothing;
+TEST("a_new_array_tells_its_facts") {
     const auto a = array<std::int32_t>::create({2, 3, 3});
     CHECK(numbers(a.shape()) == numbers{2, 3, 3});
     CHECK(numbers(a.strides()) == numbers{36, 12, 4});
@@ -56,8 +54,7 @@ TEST_CASE("a_new_array_tells_its_facts") {
           std::string::npos);
 }
 
-TEST_CASE("an_attached_array_is_the_same_memory") {
-    const LeavesNothing leaves_nothing;
+TEST("an_attached_array_is_the_same_memory") {
     auto a = array<std::int32_t>::create({2, 3});
     const auto b = array<std::int32_t>::attach(a.handle());
     a(1, 2) = 7;
@@ -68,8 +65,7 @@ TEST_CASE("an_attached_array_is_the_same_memory") {
     CHECK(b(1, 2) == 7);
 }
 
-TEST_CASE("a_const_array_is_read_only") {
-    const LeavesNothing leaves_nothing;
+TEST("a_const_array_is_read_only") {
     const auto a = array<float>::create({3});
     const auto r = array<const float>::attach(a.handle());
     CHECK(r.is_readonly());
@@ -81,8 +77,7 @@ TEST_CASE("a_const_array_is_read_only") {
     CHECK(any_array::attach(a.handle(), shmarray::access::read_only).as<const float>()(1) == 0.5F);
 }
 
-TEST_CASE("at_checks_count_and_bounds") {
-    const LeavesNothing leaves_nothing;
+TEST("at_checks_count_and_bounds") {
     const auto a = array<int>::create({2, 3});
     a.at(1, 2U) = 5;
     CHECK(a.at(std::int8_t{1}, std::size_t{2}) == 5);
@@ -93,8 +88,7 @@ TEST_CASE("at_checks_count_and_bounds") {
     CHECK_THROWS_AS(a.at(0, std::numeric_limits<std::uint64_t>::max()), shmarray::out_of_bounds);
 }
 
-TEST_CASE("no_dimensions_and_no_elements_are_arrays") {
-    const LeavesNothing leaves_nothing;
+TEST("no_dimensions_and_no_elements_are_arrays") {
     const auto scalar = array<double>::create({});
     scalar() = 0.5;
     CHECK(scalar.at() == 0.5);
@@ -106,8 +100,7 @@ TEST_CASE("no_dimensions_and_no_elements_are_arrays") {
     CHECK_THROWS_AS(empty.at(0, 0), shmarray::out_of_bounds);
 }
 
-TEST_CASE("options_order_and_name") {
-    const LeavesNothing leaves_nothing;
+TEST("options_order_and_name") {
     shmarray::options chosen;
     chosen.name = "cpp-options";
     chosen.order = shmarray::order::f;
@@ -123,8 +116,7 @@ TEST_CASE("options_order_and_name") {
     CHECK_THROWS_AS(shmarray::unlink("cpp-options"), shmarray::not_found);
 }
 
-TEST_CASE("an_uninitialized_array_works_as_any_other") {
-    const LeavesNothing leaves_nothing;
+TEST("an_uninitialized_array_works_as_any_other") {
     shmarray::options chosen;
     chosen.uninitialized = true;
     const auto made = array<int>::create({200, 300}, chosen);
@@ -132,8 +124,7 @@ TEST_CASE("an_uninitialized_array_works_as_any_other") {
     CHECK(array<int>::attach(made.handle())(199, 299) == 6);
 }
 
-TEST_CASE("a_persistent_array_stays_until_its_name_is_unlinked") {
-    const LeavesNothing leaves_nothing;
+TEST("a_persistent_array_stays_until_its_name_is_unlinked") {
     shmarray::options chosen{"cpp-persistent"};
     chosen.persist = true;
     array<int>::create({2}, chosen)(1) = 6;
@@ -141,8 +132,7 @@ TEST_CASE("a_persistent_array_stays_until_its_name_is_unlinked") {
     shmarray::unlink("cpp-persistent");
 }
 
-TEST_CASE("share_copies_once_and_a_handle_never") {
-    const LeavesNothing leaves_nothing;
+TEST("share_copies_once_and_a_handle_never") {
     const std::vector<float> values{1, 2, 3, 4, 5, 6};
     const auto before = shmarray::copied_bytes();
     const auto a = shmarray::share(values);
@@ -158,8 +148,7 @@ TEST_CASE("share_copies_once_and_a_handle_never") {
     CHECK_THROWS_AS(shmarray::share(values.data(), {3, 2}, {4}), shmarray::invalid_argument);
 }
 
-TEST_CASE("dtypes_that_cpp_lacks_are_any_arrays") {
-    const LeavesNothing leaves_nothing;
+TEST("dtypes_that_cpp_lacks_are_any_arrays") {
     const std::string structured = R"({"descr":[["x","<f4"],["y","|u1"]],"itemsize":5})";
     const auto a = any_array::create(structured, {2, 2});
     static_cast<unsigned char *>(a.writable_data())[5] = 0xab;
@@ -185,8 +174,7 @@ std::string packed_handle(const any_array &bytes, int offset) {
     return handle;
 }
 
-TEST_CASE("elements_out_of_alignment_are_refused_and_read_as_bytes") {
-    const LeavesNothing leaves_nothing;
+TEST("elements_out_of_alignment_are_refused_and_read_as_bytes") {
     const auto packed = array<std::uint8_t>::create({16});
     packed(1) = 0x2a;
     for (const int offset : {0, 1, 2}) {
@@ -198,7 +186,7 @@ TEST_CASE("elements_out_of_alignment_are_refused_and_read_as_bytes") {
     CHECK(one.as<std::int32_t>()(0) == 0x2a00); // a single element is aligned with any stride
 }
 
-TEST_CASE("facts_of_the_library") {
+TEST("facts_of_the_library") {
     CHECK(shmarray::version() == SHMARRAY_VERSION);
     CHECK(shmarray::sweep().segments == 0);
 }

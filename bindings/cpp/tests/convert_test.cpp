@@ -42,8 +42,7 @@ std::int64_t sum(const strided_array<const int> &values) {
     return total;
 }
 
-TEST_CASE("an_array_to_write_becomes_one_to_read_without_a_further_view") {
-    const LeavesNothing leaves_nothing;
+TEST("an_array_to_write_becomes_one_to_read_without_a_further_view") {
     auto a = array<int, 2>::create({2, 2});
     a(1, 1) = 5;
     array<const int, 2> reader = a;
@@ -58,8 +57,7 @@ TEST_CASE("an_array_to_write_becomes_one_to_read_without_a_further_view") {
     CHECK(reader(1, 1) == 5);
 }
 
-TEST_CASE("const_is_kept_through_any_array") {
-    const LeavesNothing leaves_nothing;
+TEST("const_is_kept_through_any_array") {
     const auto a = array<int>::create({3});
     const array<const int> reader = a;
     const any_array untyped = reader;
@@ -86,8 +84,7 @@ void stays_const(const Array &reader) {
     CHECK(reader.template as<strided_array<const int>>().is_readonly());
 }
 
-TEST_CASE("const_is_kept_by_every_way_to_an_array_of_const") {
-    const LeavesNothing leaves_nothing;
+TEST("const_is_kept_by_every_way_to_an_array_of_const") {
     const auto a = array<int, 1>::create({3});
     stays_const(array<const int>(a));
     stays_const(array<const int>(a.view()));
@@ -109,8 +106,7 @@ std::string described(const strided_array<T> &) {
            (std::is_floating_point_v<T> ? " float" : "");
 }
 
-TEST_CASE("a_visit_has_the_element_type_and_its_const") {
-    const LeavesNothing leaves_nothing;
+TEST("a_visit_has_the_element_type_and_its_const") {
     const auto name = [](const auto &typed) { return described(typed); };
     const auto a = array<float>::create({3});
     CHECK(any_array(a).visit(name) == "4 float");
@@ -127,7 +123,7 @@ TEST_CASE("a_visit_has_the_element_type_and_its_const") {
     CHECK(opaque.try_visit(name).error().message() == "C++ has no elements of dtype |V3");
 }
 
-TEST_CASE("a_visit_of_no_array_is_a_failure") {
+TEST("a_visit_of_no_array_is_a_failure") {
     const auto size = [](const auto &typed) { return typed.size(); };
     any_array closed = array<int>::create({2});
     closed.close();
@@ -136,8 +132,7 @@ TEST_CASE("a_visit_of_no_array_is_a_failure") {
     CHECK_THROWS_AS(any_array().visit(size), shmarray::invalid_argument);
 }
 
-TEST_CASE("a_visiting_function_takes_its_array_in_any_way") {
-    const LeavesNothing leaves_nothing;
+TEST("a_visiting_function_takes_its_array_in_any_way") {
     const any_array a = array<float>::create({3});
     CHECK(a.visit([](auto typed) { return typed.size(); }) == 3);
     CHECK(a.visit([](auto &typed) { return typed.size(); }) == 3);
@@ -152,8 +147,7 @@ TEST_CASE("a_visiting_function_takes_its_array_in_any_way") {
     CHECK(a.visit(first) == 3.75);
 }
 
-TEST_CASE("a_rank_is_checked_when_it_is_known") {
-    const LeavesNothing leaves_nothing;
+TEST("a_rank_is_checked_when_it_is_known") {
     const auto a = array<float, 2>::create({2, 3});
     const auto [rows, columns] = a.shape();
     CHECK(rows == 2);
@@ -175,8 +169,7 @@ TEST_CASE("a_rank_is_checked_when_it_is_known") {
     CHECK(a.transpose().as<strided_array<const float, 2>>().shape()[0] == 3);
 }
 
-TEST_CASE("reshape_keeps_order_and_refuses_a_copy") {
-    const LeavesNothing leaves_nothing;
+TEST("reshape_keeps_order_and_refuses_a_copy") {
     const auto a = array<int>::create({2, 6});
     a(1, 1) = 7;
     CHECK(a.reshape({3, 4})(1, 3) == 7);
@@ -189,8 +182,7 @@ TEST_CASE("reshape_keeps_order_and_refuses_a_copy") {
     CHECK(array<const int>(a).reshape({12})[7] == 7);
 }
 
-TEST_CASE("handles_and_names_are_string_views") {
-    const LeavesNothing leaves_nothing;
+TEST("handles_and_names_are_string_views") {
     const std::string_view longer = "cpp-viewed and more", name = longer.substr(0, 10);
     shmarray::options chosen;
     chosen.name = name;
@@ -205,8 +197,7 @@ TEST_CASE("handles_and_names_are_string_views") {
     shmarray::discard(std::string_view(ticket));
 }
 
-TEST_CASE("a_null_pointer_is_no_name") {
-    const LeavesNothing leaves_nothing;
+TEST("a_null_pointer_is_no_name") {
     const char *const none = nullptr;
     shmarray::options chosen;
     chosen.name = none;
@@ -217,8 +208,7 @@ TEST_CASE("a_null_pointer_is_no_name") {
     CHECK(chosen.name == "some");
 }
 
-TEST_CASE("a_text_is_not_cut_off_at_a_zero_byte") {
-    const LeavesNothing leaves_nothing;
+TEST("a_text_is_not_cut_off_at_a_zero_byte") {
     using namespace std::string_view_literals;
     constexpr auto cut = "cpp-cut\0off"sv;
     const auto a = array<int>::create({1}, {"cpp-cut"});
@@ -237,8 +227,7 @@ TEST_CASE("a_text_is_not_cut_off_at_a_zero_byte") {
     shmarray::discard(ticket);
 }
 
-TEST_CASE("shapes_are_of_any_integers") {
-    const LeavesNothing leaves_nothing;
+TEST("shapes_are_of_any_integers") {
     const std::size_t rows = 2;
     const int columns = 3;
     CHECK(array<int>::create({rows, columns}).size() == 6);
@@ -251,8 +240,7 @@ TEST_CASE("shapes_are_of_any_integers") {
     CHECK(array<int>::create(std::vector<int>(64, 1)).ndim() == 64);
 }
 
-TEST_CASE("a_number_list_is_a_shape") {
-    const LeavesNothing leaves_nothing;
+TEST("a_number_list_is_a_shape") {
     const shmarray::number_list shape{2, 3}, too_long = std::vector<int>(65, 1);
     const auto a = array<int, 2>::create(shape);
     CHECK(a.size() == 6);

@@ -60,8 +60,7 @@ TEST_CASE_TEMPLATE("each_name_of_a_number_has_the_dtype_of_its_size_and_sign", T
     CHECK(array<const T>::attach(a.handle())(1) == static_cast<T>(65));
 }
 
-TEST_CASE("bytes_and_enumerations_are_unsigned_integers") {
-    const LeavesNothing leaves_nothing;
+TEST("bytes_and_enumerations_are_unsigned_integers") {
     const auto bytes = array<std::byte>::create({2});
     bytes(1) = std::byte{0xab};
     CHECK(array<std::uint8_t>::attach(bytes.handle())(1) == 0xab);
@@ -76,8 +75,7 @@ TEST_CASE("bytes_and_enumerations_are_unsigned_integers") {
     CHECK_THROWS_AS(array<char>::attach(labels.handle()), shmarray::dtype_mismatch);
 }
 
-TEST_CASE("a_structure_is_an_element_by_its_trait") {
-    const LeavesNothing leaves_nothing;
+TEST("a_structure_is_an_element_by_its_trait") {
     const auto a = array<particle, 1>::create({3});
     a(2) = {0.5F, 7};
     CHECK(a.dtype() == SHMA_OPAQUE);

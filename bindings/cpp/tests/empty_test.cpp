@@ -52,8 +52,7 @@ void leaves_empty(Array a) {
     check_empty(Array());
 }
 
-TEST_CASE("arrays_are_empty_after_a_move_and_a_close") {
-    const LeavesNothing leaves_nothing;
+TEST("arrays_are_empty_after_a_move_and_a_close") {
     leaves_empty(array<int>::create({4}));
     leaves_empty(array<float, 2>::create({4, 2}));
     leaves_empty(array<int>::create({4, 2}).transpose());
@@ -68,8 +67,7 @@ TEST_CASE("arrays_are_empty_after_a_move_and_a_close") {
     CHECK_THROWS_AS(array<double>().at(), shmarray::out_of_bounds);
 }
 
-TEST_CASE("a_conversion_from_an_rvalue_leaves_it_empty") {
-    const LeavesNothing leaves_nothing;
+TEST("a_conversion_from_an_rvalue_leaves_it_empty") {
     auto a = array<int, 1>::create({4});
     array<int> of_any_rank = std::move(a);
     check_empty(a); // NOLINT: the state after a conversion is documented
@@ -82,8 +80,7 @@ TEST_CASE("a_conversion_from_an_rvalue_leaves_it_empty") {
     CHECK(again.size() == 4);
 }
 
-TEST_CASE("a_close_gives_the_memory_back_when_the_last_object_has_closed") {
-    const LeavesNothing leaves_nothing;
+TEST("a_close_gives_the_memory_back_when_the_last_object_has_closed") {
     const int before = files_in_directory();
     auto a = array<int>::create({100000});
     array<const int> reader = a;
@@ -94,8 +91,7 @@ TEST_CASE("a_close_gives_the_memory_back_when_the_last_object_has_closed") {
     CHECK(files_in_directory() == before);
 }
 
-TEST_CASE("pipes_and_messages_are_empty_after_a_move_and_a_close") {
-    const LeavesNothing leaves_nothing;
+TEST("pipes_and_messages_are_empty_after_a_move_and_a_close") {
     auto [here, there] = shmarray::pipe::pair();
     auto moved = std::move(here);
     CHECK_FALSE(here); // NOLINT: the state after a move is documented
@@ -124,8 +120,7 @@ TEST_CASE("pipes_and_messages_are_empty_after_a_move_and_a_close") {
     CHECK(moved.send("x") == shmarray::outcome::closed);
 }
 
-TEST_CASE("a_result_that_was_moved_from_has_no_value") {
-    const LeavesNothing leaves_nothing;
+TEST("a_result_that_was_moved_from_has_no_value") {
     auto made = array<int>::try_create({2});
     auto moved = std::move(made);
     CHECK_FALSE(made); // NOLINT: the state after a move is documented

@@ -39,7 +39,7 @@ const std::map<std::string, std::type_index> &types() {
     return rows;
 }
 
-TEST_CASE("every_status_of_the_header_has_its_type") {
+TEST("every_status_of_the_header_has_its_type") {
     std::ifstream header(SHMARRAY_HEADER);
     std::size_t walked = 0;
     for (std::string line; std::getline(header, line);) {
@@ -72,8 +72,7 @@ std::string message_of(Action action) {
     return "nothing was thrown";
 }
 
-TEST_CASE("another_dtype_throws_and_names_both") {
-    const LeavesNothing leaves_nothing;
+TEST("another_dtype_throws_and_names_both") {
     const auto a = array<std::int32_t>::create({2});
     const auto attach = [&] { array<float>::attach(a.handle()); };
     CHECK(message_of<shmarray::dtype_mismatch>(attach) == "the array's dtype is <i4, not float32");
@@ -82,16 +81,14 @@ TEST_CASE("another_dtype_throws_and_names_both") {
     CHECK(a.size() == 2);
 }
 
-TEST_CASE("a_refused_conversion_takes_nothing_over") {
-    const LeavesNothing leaves_nothing;
+TEST("a_refused_conversion_takes_nothing_over") {
     auto untyped = shmarray::any_array::create("<i4", {2});
     CHECK_THROWS_AS(array<float>(std::move(untyped)), shmarray::dtype_mismatch);
     CHECK(untyped.size() == 2); // NOLINT: it was not moved from
     CHECK(array<std::int32_t>(std::move(untyped)).size() == 2);
 }
 
-TEST_CASE("errors_carry_status_field_and_number") {
-    const LeavesNothing leaves_nothing;
+TEST("errors_carry_status_field_and_number") {
     const auto broken = [] { array<int>::attach(R"({"shmarray":1,"segment":null})"); };
     CHECK(message_of<shmarray::invalid_handle>(broken).find("segment") != std::string::npos);
     const auto negative = [] { array<int>::create({2, -3}); };
@@ -110,14 +107,12 @@ TEST_CASE("errors_carry_status_field_and_number") {
     CHECK(os_errno == ENOENT);
 }
 
-TEST_CASE("a_handle_whose_array_is_gone_is_not_found") {
-    const LeavesNothing leaves_nothing;
+TEST("a_handle_whose_array_is_gone_is_not_found") {
     const std::string handle = array<int>::create({1}).handle();
     CHECK_THROWS_AS(array<int>::attach(handle), shmarray::not_found);
 }
 
-TEST_CASE("an_exception_on_the_way_leaves_nothing_behind") {
-    const LeavesNothing leaves_nothing;
+TEST("an_exception_on_the_way_leaves_nothing_behind") {
     const auto half_done = [] {
         const auto first = array<double>::create({100}, {"half-done"});
         const auto view = first.slice(0, 10);

@@ -14,7 +14,7 @@ using shmarray::float16;
 
 static_assert(std::is_trivially_copyable_v<float16> && std::is_standard_layout_v<float16>);
 
-TEST_CASE("every_pattern_of_bits_comes_back") {
+TEST("every_pattern_of_bits_comes_back") {
     int changed = 0, not_numbers = 0;
     for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
         const float value = float16::from_bits(static_cast<std::uint16_t>(bits));
@@ -27,7 +27,7 @@ TEST_CASE("every_pattern_of_bits_comes_back") {
     CHECK(not_numbers == 2 * 1023);
 }
 
-TEST_CASE("values_are_those_of_ieee_754") {
+TEST("values_are_those_of_ieee_754") {
     CHECK(float16(1.0F).bits() == 0x3c00);
     CHECK(float16(-2.0F).bits() == 0xc000);
     CHECK(float16(0.333251953125F).bits() == 0x3555);
@@ -38,7 +38,7 @@ TEST_CASE("values_are_those_of_ieee_754") {
     CHECK(static_cast<float>(float16::from_bits(0x3555)) == 0.333251953125F);
 }
 
-TEST_CASE("values_in_between_round_to_nearest_even") {
+TEST("values_in_between_round_to_nearest_even") {
     CHECK(float16(2049.0F).bits() == float16(2048.0F).bits());
     CHECK(float16(2051.0F).bits() == float16(2052.0F).bits());
     CHECK(float16(2049.001F).bits() == float16(2050.0F).bits());

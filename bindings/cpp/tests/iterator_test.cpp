@@ -41,8 +41,7 @@ array<int> counted(std::int64_t rows, std::int64_t columns) {
     return a;
 }
 
-TEST_CASE("iterators_write_and_serve_algorithms") {
-    const LeavesNothing leaves_nothing;
+TEST("iterators_write_and_serve_algorithms") {
     const auto a = array<int>::create({4, 4});
     const auto columns = a.slice(1, 0, far_end, 2);
     std::iota(columns.begin(), columns.end(), 1);
@@ -76,8 +75,7 @@ std::vector<strided_array<int>> views() {
     return all;
 }
 
-TEST_CASE("random_access_reaches_the_same_elements_from_everywhere") {
-    const LeavesNothing leaves_nothing;
+TEST("random_access_reaches_the_same_elements_from_everywhere") {
     for (const auto &view : views()) {
         std::vector<int *> in_order;
         for (int &element : view)
@@ -100,8 +98,7 @@ TEST_CASE("random_access_reaches_the_same_elements_from_everywhere") {
     }
 }
 
-TEST_CASE("an_iterator_to_write_is_one_to_read") {
-    const LeavesNothing leaves_nothing;
+TEST("an_iterator_to_write_is_one_to_read") {
     const auto odd = array<int>::create({3, 4}).slice(1, 1, far_end, 2);
     using writes = decltype(odd)::iterator;
     using reads = shmarray::strided_iterator<const int>;
@@ -120,8 +117,7 @@ TEST_CASE("an_iterator_to_write_is_one_to_read") {
     CHECK(at == odd.end());
 }
 
-TEST_CASE("algorithms_sort_any_array") {
-    const LeavesNothing leaves_nothing;
+TEST("algorithms_sort_any_array") {
     const auto a = counted(7, 10);
     std::reverse(a.begin(), a.end());
     std::sort(a.begin(), a.end());
@@ -141,8 +137,7 @@ TEST_CASE("algorithms_sort_any_array") {
 }
 
 #if __cplusplus >= 202002L
-TEST_CASE("std_ranges_take_any_array") {
-    const LeavesNothing leaves_nothing;
+TEST("std_ranges_take_any_array") {
     const auto a = counted(5, 6);
     std::ranges::sort(a, std::ranges::greater());
     CHECK(a(0, 0) == 29);
@@ -155,8 +150,7 @@ TEST_CASE("std_ranges_take_any_array") {
 }
 #endif
 
-TEST_CASE("fill_sets_each_element_and_no_other") {
-    const LeavesNothing leaves_nothing;
+TEST("fill_sets_each_element_and_no_other") {
     const auto a = array<int, 2>::create({3, 4});
     a.fill(7);
     CHECK(std::count(a.begin(), a.end(), 7) == 12);

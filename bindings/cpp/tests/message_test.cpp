@@ -2,7 +2,6 @@
 #include <array>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <string>
 #include <sys/wait.h>
 #include <type_traits>
@@ -29,24 +28,12 @@ array<std::uint8_t> marked(std::int64_t size, std::uint8_t mark) {
     return made;
 }
 
-/// Runs a part of a test in a forked child and returns its wait status.
-template <class Part>
-int in_child(Part part) {
-    std::fflush(nullptr);
-    const pid_t child = fork();
-    if (child == 0)
-        _exit(part());
-    int status = -1;
-    return waitpid(child, &status, 0) == child ? status : -1;
-}
-
 static_assert(std::is_nothrow_move_constructible_v<shmarray::pipe> &&
               !std::is_copy_constructible_v<shmarray::pipe>);
 static_assert(std::is_nothrow_move_assignable_v<shmarray::message> &&
               !std::is_copy_assignable_v<shmarray::message>);
 
-TEST_CASE("a_message_arrives_with_its_bytes_and_arrays") {
-    const LeavesNothing leaves_nothing;
+TEST("a_message_arrives_with_its_bytes_and_arrays") {
     auto [here, there] = shmarray::pipe::pair();
     {
         const auto small = marked(8, 5);
@@ -72,8 +59,7 @@ TEST_CASE("a_message_arrives_with_its_bytes_and_arrays") {
     CHECK(other.shape()[1] == 3);
 }
 
-TEST_CASE("either_may_be_missing_and_the_arrays_may_be_in_a_vector") {
-    const LeavesNothing leaves_nothing;
+TEST("either_may_be_missing_and_the_arrays_may_be_in_a_vector") {
     auto [here, there] = shmarray::pipe::pair();
     CHECK(there.send("") == outcome::done);
     auto nothing = here.receive();
@@ -90,8 +76,7 @@ TEST_CASE("either_may_be_missing_and_the_arrays_may_be_in_a_vector") {
         CHECK(all->array<std::uint8_t>(frame)(0) == frame);
 }
 
-TEST_CASE("a_list_to_send_holds_its_arrays") {
-    const LeavesNothing leaves_nothing;
+TEST("a_list_to_send_holds_its_arrays") {
     const auto [here, there] = shmarray::pipe::pair();
     std::vector<shmarray::sendable> arrays;
     for (int value = 0; value < 3; ++value) {
@@ -110,8 +95,7 @@ TEST_CASE("a_list_to_send_holds_its_arrays") {
     CHECK(arrived->array<float>(3).size() == 5);
 }
 
-TEST_CASE("another_dtype_and_another_index_are_refused") {
-    const LeavesNothing leaves_nothing;
+TEST("another_dtype_and_another_index_are_refused") {
     auto [here, there] = shmarray::pipe::pair();
     here.send("", {marked(8, 5)});
     auto message = there.receive();
@@ -121,8 +105,7 @@ TEST_CASE("another_dtype_and_another_index_are_refused") {
     CHECK(message->array<std::uint8_t>(0)(0) == 5);
 }
 
-TEST_CASE("waiting_ends_with_the_time_given") {
-    const LeavesNothing leaves_nothing;
+TEST("waiting_ends_with_the_time_given") {
     auto [here, there] = shmarray::pipe::pair();
     auto none = there.receive(1ms);
     CHECK_FALSE(none);
@@ -138,8 +121,7 @@ TEST_CASE("waiting_ends_with_the_time_given") {
     CHECK(sent == 0);
 }
 
-TEST_CASE("a_closed_end_is_an_outcome") {
-    const LeavesNothing leaves_nothing;
+TEST("a_closed_end_is_an_outcome") {
     auto ends = shmarray::pipe::pair();
     const auto kept = marked(alone, 3);
     ends.second.send("last", {kept});
@@ -152,12 +134,11 @@ TEST_CASE("a_closed_end_is_an_outcome") {
     CHECK(kept(0) == 3);
 }
 
-TEST_CASE("a_message_holds_though_its_sender_has_ended") {
-    const LeavesNothing leaves_nothing;
+TEST("a_message_holds_though_its_sender_has_ended") {
     for (const std::int64_t size : {std::int64_t{8}, alone}) {
         auto ends = shmarray::pipe::pair();
-        CHECK(in_child([&] { return ends.second.send("", {marked(size, 7)}) != outcome::done; }) ==
-              0);
+        CHECK(run_forked(
+                  [&] { return ends.second.send("", {marked(size, 7)}) != outcome::done; }) == 0);
         CHECK(shmarray::sweep().segments == 0);
         const auto a = ends.first.receive()->array<std::uint8_t>(0);
         CHECK(shmarray::sweep().segments == 0);
@@ -165,11 +146,10 @@ TEST_CASE("a_message_holds_though_its_sender_has_ended") {
     }
 }
 
-TEST_CASE("a_killed_receiver_leaves_what_a_sweep_gives_back") {
-    const LeavesNothing leaves_nothing;
+TEST("a_killed_receiver_leaves_what_a_sweep_gives_back") {
     auto ends = shmarray::pipe::pair();
     ends.first.send("", {marked(alone, 1)});
-    const int status = in_child([&] {
+    const int status = run_forked([&] {
         const auto taken = ends.second.receive();
         return std::raise(SIGKILL);
     });
@@ -177,8 +157,7 @@ TEST_CASE("a_killed_receiver_leaves_what_a_sweep_gives_back") {
     CHECK(shmarray::sweep().segments == 1);
 }
 
-TEST_CASE("unreceivable_messages_are_given_back") {
-    const LeavesNothing leaves_nothing;
+TEST("unreceivable_messages_are_given_back") {
     {
         auto [here, there] = shmarray::pipe::pair();
         here.send("", {marked(8, 1), marked(alone, 1)});
@@ -187,8 +166,7 @@ TEST_CASE("unreceivable_messages_are_given_back") {
     CHECK(shmarray::sweep().segments == 2);
 }
 
-TEST_CASE("an_end_passes_on_by_its_fd") {
-    const LeavesNothing leaves_nothing;
+TEST("an_end_passes_on_by_its_fd") {
     auto ends = shmarray::pipe::pair();
     const auto copy = shmarray::pipe::from_fd(dup(ends.second.fd()));
     CHECK(copy.fd() != ends.second.fd());
@@ -202,8 +180,7 @@ TEST_CASE("an_end_passes_on_by_its_fd") {
     CHECK(close(no_end[1]) == 0);
 }
 
-TEST_CASE("a_handle_to_send_holds_until_it_is_attached_or_discarded") {
-    const LeavesNothing leaves_nothing;
+TEST("a_handle_to_send_holds_until_it_is_attached_or_discarded") {
     for (const std::int64_t size : {std::int64_t{8}, alone}) {
         auto a = marked(size, 4);
         const std::string first = a.handle_to_send(), second = a.handle_to_send();

@@ -59,32 +59,21 @@ int index_outside(const std::string &handle) {
     return array<std::int32_t>::attach(handle)(3, 0);
 }
 
-array<std::int32_t> tens() {
-    auto a = array<std::int32_t>::create({3, 4});
-    for (std::int32_t i = 0; i < 3; ++i)
-        for (std::int32_t j = 0; j < 4; ++j)
-            a(i, j) = 10 * i + j;
-    return a;
-}
-
-TEST_CASE("a_second_process_reads_what_the_first_wrote") {
-    const LeavesNothing leaves_nothing;
+TEST("a_second_process_reads_what_the_first_wrote") {
     const auto a = tens();
     CHECK(run_child("read_tens", a.handle()) == 0);
     const auto view = a.transpose().transpose().slice(1, 0, 3);
     CHECK(run_child("read_tens", view.handle()) == 0);
 }
 
-TEST_CASE("the_first_process_sees_what_the_second_wrote") {
-    const LeavesNothing leaves_nothing;
+TEST("the_first_process_sees_what_the_second_wrote") {
     const auto a = tens();
     CHECK(run_child("double_all", a.slice(1, 0, shmarray::far_end, 2).handle()) == 0);
     CHECK(a(2, 2) == 44);
     CHECK(a(2, 3) == 23);
 }
 
-TEST_CASE("a_store_to_readonly_pages_is_a_fault") {
-    const LeavesNothing leaves_nothing;
+TEST("a_store_to_readonly_pages_is_a_fault") {
     const auto a = tens();
     const int status = run_child("store_to_readonly", a.handle());
     CHECK(WIFSIGNALED(status));
@@ -92,13 +81,11 @@ TEST_CASE("a_store_to_readonly_pages_is_a_fault") {
     CHECK(a(0, 0) == 0);
 }
 
-TEST_CASE("a_process_that_threw_leaves_nothing") {
-    const LeavesNothing leaves_nothing;
+TEST("a_process_that_threw_leaves_nothing") {
     CHECK(run_child("leave_by_exception", "cpp-exception") == 0);
 }
 
-TEST_CASE("a_killed_process_leaves_what_a_sweep_gives_back") {
-    const LeavesNothing leaves_nothing;
+TEST("a_killed_process_leaves_what_a_sweep_gives_back") {
     const int status = run_child("die_holding", "cpp-killed");
     CHECK(WIFSIGNALED(status));
     const auto swept = shmarray::sweep();
@@ -106,8 +93,7 @@ TEST_CASE("a_killed_process_leaves_what_a_sweep_gives_back") {
     CHECK(swept.bytes >= 8000);
 }
 
-TEST_CASE("segments_are_listed_with_their_holders") {
-    const LeavesNothing leaves_nothing;
+TEST("segments_are_listed_with_their_holders") {
     shmarray::options chosen;
     chosen.name = "cpp-listed";
     const auto a = shmarray::array<float>::create({2, 3}, chosen);
@@ -123,8 +109,7 @@ TEST_CASE("segments_are_listed_with_their_holders") {
 }
 
 #ifndef NDEBUG
-TEST_CASE("an_index_outside_is_an_assertion_that_fails") {
-    const LeavesNothing leaves_nothing;
+TEST("an_index_outside_is_an_assertion_that_fails") {
     const auto a = tens();
     const int status = run_child("index_outside", a.handle());
     CHECK(WIFSIGNALED(status));

@@ -269,16 +269,14 @@ static void say_errno(bool done) {
         perror("error"), fputs("error errno", stdout);
 }
 
-// Each command has the words of its line, without the first; `w[n]` is "" if there are fewer.
+// Each command has the words of its line, without the first; `w[n]` is "" if there are fewer. Some
+// need none.
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 typedef char *const *words;
 
-static void hello(words w) {
-    (void)w;
-    printf("ok c %s", shma_version());
-}
+static void hello(words w) { printf("ok c %s", shma_version()); }
 
 static void say_dtypes(words w) {
-    (void)w;
     fputs("ok", stdout);
     for (size_t row = 0; row < DTYPE_COUNT; row++)
         printf(" %s", dtypes[row].text);
@@ -394,7 +392,6 @@ static void view(words w) {
 
 static void check(words w) {
     size_t right = 0, wrong = 0;
-    (void)w;
     for (const struct entry *entry = entries; entry < last_entry; entry++) {
         if (entry->value == 0)
             continue;
@@ -426,7 +423,6 @@ static void discard(words w) { say_status(shma_handle_discard(w[0], &error)); }
 
 static void sweep(words w) {
     uint64_t segments = 0;
-    (void)w;
     if (shma_sweep(&segments, NULL, &error))
         say_error();
     else
@@ -435,7 +431,6 @@ static void sweep(words w) {
 
 static void list_segments(words w) {
     shma_segment_list *list = NULL;
-    (void)w;
     if (shma_segment_list_create(&list, &error)) {
         say_error();
         return;
@@ -567,10 +562,7 @@ static void fork_child(words w) {
     printf("ok %d", getpid());
 }
 
-static void begin_session(words w) {
-    (void)w;
-    say_errno(setsid() > 0);
-}
+static void begin_session(words w) { say_errno(setsid() > 0); }
 
 static void set_directory(words w) { say_errno(setenv("SHMARRAY_DIR", w[0], 1) == 0); }
 
@@ -606,7 +598,6 @@ static bool made_attached_and_dropped(void) {
 
 // Works until it is stopped, or cannot: an exit of the process takes its arrays away.
 static void *work_in_thread(void *unused) {
-    (void)unused;
     static char failed;
     while (!stopped) {
         if (!made_attached_and_dropped())
@@ -633,10 +624,7 @@ static void set_threads(words w) {
     fputs(is_well ? "ok" : "error thread", stdout);
 }
 
-static void say_rounds(words w) {
-    (void)w;
-    printf("ok %ld", rounds);
-}
+static void say_rounds(words w) { printf("ok %ld", rounds); }
 
 static void spawn_cat(words w) {
     snprintf(text, sizeof text, "cat <%s >%s &", w[0], w[1]);
@@ -852,13 +840,9 @@ static const struct {
 };
 
 // The commands of one array: whether each needs elements of a C type, and at least one.
-static void compare(struct entry *held, words w) {
-    (void)w;
-    compare_array(held->array);
-}
+static void compare(struct entry *held, words w) { compare_array(held->array); }
 
 static void write_last(struct entry *held, words w) {
-    (void)w;
     if (shma_array_is_readonly(held->array)) {
         fputs("refused the array is read-only", stdout);
         return;
@@ -869,26 +853,20 @@ static void write_last(struct entry *held, words w) {
 }
 
 static void written(struct entry *held, words w) {
-    (void)w;
     if (is_right(held->array, shma_array_size(held->array) - 1, 100))
         fputs("ok", stdout);
 }
 
 static void say_bytes(struct entry *held, words w) {
     const size_t size = shma_array_size(held->array), itemsize = shma_array_itemsize(held->array);
-    (void)w;
     fputs(size != 0 && itemsize != 0 ? "ok " : "ok -", stdout);
     for (size_t k = 0; k < size; k++)
         say_hex(element(held->array, k), itemsize);
 }
 
-static void say_handle(struct entry *held, words w) {
-    (void)w;
-    say_handle_of(held->array);
-}
+static void say_handle(struct entry *held, words w) { say_handle_of(held->array); }
 
 static void say_ticket(struct entry *held, words w) {
-    (void)w;
     if (shma_array_handle_to_send(held->array, text, sizeof text, NULL, &error))
         say_error();
     else
@@ -902,7 +880,6 @@ static void fill_with(struct entry *held, words w) {
 }
 
 static void say_first(struct entry *held, words w) {
-    (void)w;
     printf("ok %" PRId64, *(const int64_t *)shma_array_data(held->array));
 }
 
