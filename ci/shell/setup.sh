@@ -223,25 +223,32 @@ python_wheel() {
     fi
 }
 
-# A digest of the files that the gem is built from.
-gem_contents() {
+# A digest of what the gem's extension is compiled from.
+extension_sources() {
     cd "$1" || return
-    find lib ext sig Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 |
+    find ext Cargo.toml Cargo.lock numo-shared.gemspec -type f -print0 |
         sort -z | xargs -0 sha256sum | sha256sum
 }
 
-# Builds and installs the gem as a user would, again only if its files changed. The gem's own copy
-# of core is compiled once more; core's dependencies are found where the other steps built them.
+# Builds and installs the gem as a user would. If its extension is the same, only the files that
+# Ruby reads are replaced: `gem install` gives all sources the present time, for which cargo would
+# compile them again. The gem's own copy of core is compiled once more; core's dependencies are
+# found where the other steps built them.
 ruby_gem() {
-    local stage=$made/gem contents
+    local stage=$made/gem gems=$made/gems sources
     "$root/bindings/ruby/stage" "$stage" || return
-    contents=$(gem_contents "$stage")
-    [ "$contents" = "$(cat "$made/gems/contents" 2>/dev/null)" ] && return
+    sources=$(extension_sources "$stage")
+    if [ "$sources" = "$(cat "$gems/sources" 2>/dev/null)" ]; then
+        find "$gems"/gems/numo-shared-*/lib -name '*.rb' -delete
+        cp -R "$stage/lib" "$stage/sig" "$gems"/gems/numo-shared-*
+        return
+    fi
+    rm -rf "$gems"/gems/numo-shared-* "$gems/sources"
     (cd "$stage" && gem build numo-shared.gemspec -o numo-shared.gem) || return
     SHMARRAY_CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$root/target} \
         gem install --local --no-document --ignore-dependencies \
-        --install-dir "$made/gems" "$stage/numo-shared.gem" || return
-    echo "$contents" >"$made/gems/contents"
+        --install-dir "$gems" "$stage/numo-shared.gem" || return
+    echo "$sources" >"$gems/sources"
 }
 
 # The title and function of a step that needs the wheel and runs while the gem is built.

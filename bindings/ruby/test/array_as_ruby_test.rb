@@ -313,8 +313,7 @@ class ArrayAndNumoTest < NumoTest
     [Numo::Int32[1, 2, 3], Numo::Int32.new(3, 2).seq, Numo::Int32.new(2, 3)].each do |numo|
       assert_raises(ArgumentError) { a[nil] = numo }
     end
-    assert_match(/int32, not float64/,
-                 assert_raises(TypeError) { a[nil] = Numo::DFloat.new(2, 3).seq }.message)
+    assert_refused(TypeError, /int32, not float64/) { a[nil] = Numo::DFloat.new(2, 3).seq }
     assert_equal [[0] * 3] * 2, a.to_a
   end
 

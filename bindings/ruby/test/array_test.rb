@@ -43,11 +43,10 @@ class ArrayTest < SharedMemoryTest
     handles = arrays.map(&:handle)
     assert_equal VALUES.values,
                  in_child { handles.map { |handle| Shmarray::Array.attach(handle).to_a } }
-    output, status = ruby(<<~RUBY, *handles)
+    output = ruby_says(<<~RUBY, *handles)
       require "shmarray"
       print Marshal.dump(ARGV.map { |handle| Shmarray::Array.attach(handle).to_a })
     RUBY
-    assert status.success?, output
     assert_equal VALUES.values, Marshal.load(output.b)
   end
 
@@ -64,8 +63,7 @@ class ArrayTest < SharedMemoryTest
     handle = a.handle
     in_child { Shmarray::Array.attach(handle)[1, 2] = 5 }
     assert_equal [[0, 0, 0], [0, 0, 5]], a.to_a
-    output, status = ruby("require 'shmarray'; Shmarray::Array.attach(ARGV[0])[0, 0] = 7", handle)
-    assert status.success?, output
+    ruby_says("require 'shmarray'; Shmarray::Array.attach(ARGV[0])[0, 0] = 7", handle)
     assert_equal [[7, 0, 0], [0, 0, 5]], a.to_a
   end
 

@@ -144,8 +144,7 @@ class BadInputTest < SharedMemoryTest
   end
 
   def test_full_shared_memory_is_said_with_its_sizes
-    skip "only root can mount a small file system" unless Process.uid.zero?
-    in_a_small_file_system do
+    in_small_tmpfs("size=256k") do
       array = Shmarray::Array.create(:uint8, 4096)
       error = refused(Errno::ENOSPC, /shared memory is full/, "1 MiB") do
         Shmarray::Array.create(:uint8, 1 << 20)
@@ -173,21 +172,5 @@ class BadInputTest < SharedMemoryTest
     assert_equal type, error.class, what.inspect
     assert_match words, error.message, what.inspect
     error
-  end
-
-  def in_a_small_file_system
-    dir = File.join(ENV.fetch("SHMARRAY_DIR"), "small")
-    Dir.mkdir(dir)
-    assert system("mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", dir)
-    begin
-      in_child do
-        ENV["SHMARRAY_DIR"] = dir
-        away { yield }
-        collect
-        assert_empty segments_in
-      end
-    ensure
-      system("umount", dir)
-    end
   end
 end

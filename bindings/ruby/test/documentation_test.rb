@@ -33,8 +33,7 @@ class DocumentationTest < SharedMemoryTest
       refute_empty expected, example
       # A value is that of its line.
       script = example.gsub(/^(.*\S) # => .*$/) { "p((#{Regexp.last_match(1)}))" }
-      output, status = ruby("require '#{NUMO ? "numo/shared" : "shmarray"}'\n#{script}")
-      assert status.success?, output
+      output = ruby_says("require '#{NUMO ? "numo/shared" : "shmarray"}'\n#{script}")
       assert_equal expected, output.lines(chomp: true)
     end
   end
@@ -49,16 +48,9 @@ class DocumentationTest < SharedMemoryTest
     skip "the gem yard is not installed"
   end
 
-  WITH_NUMO = lambda do
-    [Numo::Shared, Numo::Shared::NpzFile, Numo::Shared::Reference, Numo::Parallel,
-     Numo::Parallel::Break]
-  end
-  MODULES = [Shmarray, Shmarray::Array, Shmarray::NpzFile, Shmarray::Pipe, Shmarray::Message,
-             *(WITH_NUMO.call if NUMO)].freeze
-
   def test_every_public_method_is_documented
     registry = documented
-    names = MODULES.flat_map do |mod|
+    names = PUBLIC_MODULES.flat_map do |mod|
       mod.singleton_methods(false).map { |name| "#{mod}.#{name}" } +
         mod.public_instance_methods(false).map { |name| "#{mod}##{name}" }
     end

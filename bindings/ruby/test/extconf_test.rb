@@ -133,10 +133,16 @@ class ExtconfTest < SharedMemoryTest
   end
 
   # Runs the Makefile with a cargo that runs this script.
-  def build(script)
+  def build(script, env = {})
     stand_in("cargo", "case $1 in --version) echo 'cargo 99.0.0';; *) #{script};; esac")
     assert_accepts
-    Open3.capture2e({ "PATH" => "#{@bin}:#{ENV.fetch("PATH")}" }, "make", chdir: @folder)
+    path = "#{@bin}:#{ENV.fetch("PATH")}"
+    Open3.capture2e({ "PATH" => path, **env }, "make", chdir: @folder)
+  end
+
+  def test_the_time_of_an_installation_makes_cargo_compile_nothing_again
+    output, = build('echo "its time: $SOURCE_DATE_EPOCH."', { "SOURCE_DATE_EPOCH" => "1" })
+    assert_match(/^its time: \.$/, output)
   end
 
   LIBCLANG = /^numo-shared needs libclang to be built: install it .*libclang-dev.*LIBCLANG_PATH$/

@@ -16,42 +16,61 @@ class GemTest < SharedMemoryTest
     tests test benches bench examples example fuzz loom_tests tests.rs loom_tests.rs
   ].freeze
 
+  HAS_CARGO = ENV["PATH"].split(":").any? { |dir| File.executable?(File.join(dir, "cargo")) }
+
+  # What each test looks at is made once, in the process from which all of them are forked.
+  def run
+    self.class.made if HAS_CARGO
+    super
+  end
+
+  class << self
+    # Returns the folder with the stage, the gem and its contents, and what went wrong.
+    def made
+      @made ||= begin
+        folder = Dir.mktmpdir("gem-")
+        Minitest.after_run { FileUtils.rm_rf(folder) }
+        [folder, make(folder, File.join(folder, "stage"))]
+      end
+    end
+
+    # Runs a Ruby as where no locale is set. Returns nil, or what it prints if it fails.
+    def failure_of(*command, chdir:)
+      output, status = Open3.capture2e({ "LC_ALL" => "C" }, RbConfig.ruby, *command, chdir: chdir)
+      "#{command.join(" ")}: #{output}" unless status.success?
+    end
+
+    private
+
+    # With --strict a warning is an error.
+    def make(folder, stage)
+      gem = File.join(folder, "it.gem")
+      build = %w[-S gem build --strict numo-shared.gemspec --output]
+      failure = failure_of(File.join(BINDING, "stage"), stage, chdir: folder) ||
+                failure_of(*build, gem, chdir: stage)
+      Gem::Package.new(gem).extract_files(File.join(folder, "contents")) unless failure
+      failure
+    end
+  end
+
   def setup
-    folders = ENV["PATH"].split(":")
-    has_cargo = folders.any? { |dir| File.executable?(File.join(dir, "cargo")) }
-    skip "cargo is not installed" unless has_cargo
+    skip "cargo is not installed" unless HAS_CARGO
+    @made, failure = self.class.made
+    assert_nil failure
+    @stage = File.join(@made, "stage")
     @folder = Dir.mktmpdir("gem-")
-    @stage = File.join(@folder, "stage")
   end
 
   def teardown
     FileUtils.rm_rf(@folder) if @folder
   end
 
-  # As where no locale is set.
-  def run_well(*command, chdir: @folder)
-    output, status = Open3.capture2e({ "LC_ALL" => "C" }, RbConfig.ruby, *command, chdir: chdir)
-    assert status.success?, "#{command.join(" ")}: #{output}"
-  end
-
-  def stage
-    run_well(File.join(BINDING, "stage"), @stage)
-  end
-
-  # With --strict a warning is an error.
-  def package
-    stage
-    run_well("-S", "gem", "build", "--strict", "numo-shared.gemspec", "--output", "it.gem",
-             chdir: @stage)
-    Gem::Package.new(File.join(@stage, "it.gem"))
-  end
-
   # The files in it with their contents.
   def contents
-    package.extract_files(to = File.join(@folder, "contents"))
+    to = File.join(@made, "contents")
     files = Dir.glob("**/*", base: to).to_h { |path| [path, File.join(to, path)] }
     files.select { |_, file| File.file?(file) }
-       .transform_values { |file| File.read(file, **UTF8) }
+         .transform_values { |file| File.read(file, **UTF8) }
   end
 
   # [name, version] of every crate.
@@ -61,7 +80,6 @@ class GemTest < SharedMemoryTest
 
   # The crates in the gem as cargo reads them.
   def packages
-    stage
     metadata = %w[cargo metadata --locked --offline --format-version=1]
     text, said, status = Open3.capture3(*metadata, chdir: @stage)
     assert status.success?, said
@@ -109,7 +127,6 @@ class GemTest < SharedMemoryTest
   end
 
   def test_the_crates_are_fewer_than_the_repositorys_and_at_the_same_versions
-    stage
     there = locked(File.join(@stage, "Cargo.lock"))
     assert_empty there - locked(File.join(REPOSITORY, "Cargo.lock"))
     names = there.map(&:first)
@@ -135,7 +152,7 @@ class GemTest < SharedMemoryTest
   }.freeze
 
   def test_the_gem_page_links_to_what_there_is
-    spec = package.spec
+    spec = Gem::Package.new(File.join(@made, "it.gem")).spec
     repository = WORKSPACE[/^repository = "(.+)"/, 1]
     assert_equal repository, spec.homepage
     LINKS.each { |key, path| assert_equal repository + path, spec.metadata[key], key }
@@ -178,7 +195,6 @@ class GemTest < SharedMemoryTest
   end
 
   def test_the_gem_has_no_files_of_a_build_in_place
-    stage
     expected = files_in(@stage)
     copy = copy_of_the_repository
     %w[
@@ -189,7 +205,8 @@ class GemTest < SharedMemoryTest
       FileUtils.mkdir_p(File.dirname(file))
       FileUtils.touch(file)
     end
-    run_well(File.join(copy, "bindings/ruby/stage"), File.join(@folder, "other"))
+    stage = File.join(copy, "bindings/ruby/stage")
+    assert_nil self.class.failure_of(stage, File.join(@folder, "other"), chdir: @folder)
     assert_equal expected, files_in(File.join(@folder, "other"))
   end
 
@@ -207,9 +224,8 @@ class GemTest < SharedMemoryTest
       assert text.gsub!(table, ""), "#{file} has no #{table}"
       File.write(File.join(copy, file), text)
       stage = File.join(copy, "bindings/ruby/stage")
-      output, status = Open3.capture2e(RbConfig.ruby, stage, @stage)
-      refute status.success?
-      assert_match(/#{Regexp.escape(file)} has no table .* to leave out/, output)
+      failure = self.class.failure_of(stage, File.join(@folder, "stage"), chdir: @folder)
+      assert_match(/#{Regexp.escape(file)} has no table .* to leave out/, failure)
     end
   end
 end

@@ -15,7 +15,7 @@ class LifetimeTest < SharedMemoryTest
   end
 
   def test_the_end_of_an_interpreter_with_live_arrays_is_quiet
-    script = <<~RUBY
+    output = ruby_says(<<~RUBY)
       require "shmarray"
       $array = Shmarray::Array.create(:int32, [100, 100])
       VIEW = $array.transpose
@@ -23,8 +23,7 @@ class LifetimeTest < SharedMemoryTest
       ObjectSpace.define_finalizer(Object.new, proc { VIEW[0, 0] })
       Thread.new { loop { $array.to_bytes } }
     RUBY
-    output, status = ruby(script)
-    assert_equal ["", 0], [output, status.exitstatus]
+    assert_empty output
     assert_empty segments_in
   end
 
@@ -32,7 +31,7 @@ class LifetimeTest < SharedMemoryTest
     made = 0
     most = 0
     200.times do
-      Shmarray::Array.create(:uint8, 20 << 20)
+      Shmarray::Array.create(:uint8, 4 << 20)
       made += 1
       most = [most, segments_in.size].max
     end

@@ -6,6 +6,7 @@ require "stringio"
 
 # What the tests of NPY and NPZ files share. Their files lie where the test's segments do.
 module NpyFiles
+  PATTERN = (0...251).map { |at| at * 37 % 251 }.pack("C*").freeze
   HEADER = ->(dtype, shape) { "{'descr': #{dtype}, 'fortran_order': False, 'shape': #{shape}, }" }
 
   def path(name)
@@ -15,8 +16,9 @@ module NpyFiles
   # An array of this dtype whose elements differ.
   def array(dtype = "<i4", shape = [2, 3])
     a = Shmarray::Array.create(dtype, shape)
-    bytes = Array.new(a.to_bytes.bytesize) { |at| dtype == "|b1" ? at % 2 : at * 37 % 251 }
-    a.send(:store_bytes, 0, bytes.pack("C*"))
+    pattern = dtype == "|b1" ? "\0\1".b : PATTERN
+    bytes = a.to_bytes.bytesize
+    a.send(:store_bytes, 0, (pattern * (bytes / pattern.bytesize + 1)).byteslice(0, bytes))
     a
   end
 

@@ -81,7 +81,7 @@ class NpyTest < SharedMemoryTest
   def test_an_io_that_is_none_is_refused_and_leaves_nothing
     text = npy("'|i1'", "(3,)", "abc")
     [Class.new { def read(_) = 5 }.new, Class.new { def read(_) = "x" * 100 }.new].each do |io|
-      assert_match(/#read returned/, assert_raises(TypeError) { Shmarray.load_npy(io) }.message)
+      assert_refused(TypeError, /#read returned/) { Shmarray.load_npy(io) }
     end
     broken = Class.new do
       def initialize(text) = @text = [text[0, 12], text[12..-4], nil]

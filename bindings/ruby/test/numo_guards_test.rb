@@ -7,8 +7,6 @@ require_relative "call_everything"
 # place.
 class NumoGuardsTest < NumoTest
   include CallEverything
-  Shared = NUMO && Numo::Shared
-
   def test_no_method_crashes_or_takes_an_array_out_of_its_segment
     [Numo::UInt8, Numo::Int32, Numo::SFloat, Numo::DComplex].each do |type|
       a = Shared.new(type, [3, 3]).seq(1)

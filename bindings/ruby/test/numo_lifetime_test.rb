@@ -4,8 +4,6 @@ require_relative "helper"
 
 # Under GC stress and compaction, with views that outlive their base, and across forks.
 class NumoLifetimeTest < NumoTest
-  Shared = NUMO && Numo::Shared
-
   def test_a_segment_goes_with_its_last_view
     away do
       views = away do
@@ -74,7 +72,7 @@ class NumoLifetimeTest < NumoTest
   def test_the_collector_knows_how_much_the_arrays_hold
     most = 0
     200.times do
-      Shared.new(Numo::UInt8, 20 << 20)
+      Shared.new(Numo::UInt8, 4 << 20)
       most = [most, segments_in.size].max
     end
     assert_operator most, :<, 50
@@ -84,7 +82,7 @@ class NumoLifetimeTest < NumoTest
 
   def test_grandchildren_and_strangers_hold_it_as_well
     a = Shared.new(Numo::Int32, [2, 3])
-    output, status = ruby(<<~RUBY, Shared.handle(a[1, true]))
+    output = ruby_says(<<~RUBY, Shared.handle(a[1, true]))
       require "numo/shared"
       a = Numo::Shared.attach(ARGV[0])
       pid = fork { fork { a[0] = 7 }; Process.wait; a[1] = 8 }
@@ -92,7 +90,7 @@ class NumoLifetimeTest < NumoTest
       Marshal.load(Marshal.dump(a))[2] = 99
       print a.to_a
     RUBY
-    assert_equal ["[7, 8, 0]", true], [output, status.success?]
+    assert_equal "[7, 8, 0]", output
     assert_equal [[0, 0, 0], [7, 8, 0]], a.to_a
   end
 
@@ -140,7 +138,7 @@ class NumoLifetimeTest < NumoTest
   end
 
   def test_the_end_of_an_interpreter_with_live_arrays_is_quiet
-    output, status = ruby(<<~RUBY)
+    output = ruby_says(<<~RUBY)
       require "numo/shared"
       A = Numo::Shared.new(Numo::Int32, [100, 100])
       other = Numo::Shared.attach(Numo::Shared.handle(A.transpose))
@@ -149,7 +147,7 @@ class NumoLifetimeTest < NumoTest
       ObjectSpace.define_finalizer(Object.new, proc { $views[1].sum })
       Thread.new { loop { $views[2].sum } }
     RUBY
-    assert_equal ["", 0], [output, status.exitstatus]
+    assert_empty output
     assert_empty segments_in
   end
 

@@ -6,8 +6,6 @@ require_relative "npy_helper"
 class NumoNpyTest < NumoTest
   include NpyFiles
 
-  Shared = NUMO && Numo::Shared
-
   def test_every_class_comes_back_in_shared_memory
     CLASSES.each do |type|
       a = type.new(2, 3).seq

@@ -6,8 +6,6 @@ require_relative "helper"
 #
 # SEED=n repeats a run, OPERATIONS=n makes it longer.
 class NumoRandomTest < NumoTest
-  Shared = NUMO && Numo::Shared
-
   # A shared array, and a private one with the same history. Views of both alias in the same way.
   Pair = Struct.new(:shared, :model) do
     def both

@@ -7,7 +7,6 @@ require_relative "call_everything"
 # process lives.
 class NumoReadonlyTest < NumoTest
   include CallEverything
-  Shared = NUMO && Numo::Shared
   def test_writes_are_refused_through_the_array_and_its_views
     a = Shared.new(Numo::Int32, [2, 3]).seq
     r = Shared.attach(Shared.handle(a), readonly: true)

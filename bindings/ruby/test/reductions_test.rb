@@ -145,8 +145,9 @@ class ReductionsTest < SharedMemoryTest
     a[nil] = 2**64 - 1
     assert_equal 3 * (2**64 - 1), a.sum
     assert_equal (2**64 - 1).to_f, a.mean
-    assert_match(/does not fit uint64; without an axis it is exact/,
-                 assert_raises(ArgumentError) { a.sum(axis: 0) }.message)
+    assert_refused(ArgumentError, /does not fit uint64; without an axis it is exact/) do
+      a.sum(axis: 0)
+    end
     b = Shmarray::Array.create(:int64, [2, 2])
     b[0] = -2**63
     assert_equal [-2**64, [[-2**63, -2**63], [0, 0]]], [b.sum, b.sum(axis: []).to_a]
@@ -166,8 +167,9 @@ class ReductionsTest < SharedMemoryTest
     a = Shmarray::Array.create(:float64, [0, 3])
     assert_equal [0.0, [0.0, 0.0, 0.0], []], [a.sum, a.sum(axis: 0).to_a, a.mean(axis: 1).to_a]
     %i[mean min max minmax].each do |name|
-      assert_match(/no elements to take the (mean|min|max) of/,
-                   assert_raises(ArgumentError) { a.public_send(name) }.message)
+      assert_refused(ArgumentError, /no elements to take the (mean|min|max) of/) do
+        a.public_send(name)
+      end
     end
     empty = Shmarray::Array.create(:int8, 0)
     assert_equal [[], [0, 0]], [empty.bincount.to_a, empty.bincount(minlength: 2).to_a]
@@ -248,7 +250,7 @@ class ReductionsTest < SharedMemoryTest
   end
 
   def test_a_signals_handler_runs_in_the_middle_and_an_interrupt_ends_it
-    output, status = ruby(<<~RUBY)
+    output = ruby_says(<<~RUBY)
       require "shmarray"
       a = Shmarray::Array.create(:uint8, 1).view(2**37, 0)
       trap(:USR1) { print "handled "; Process.kill(:INT, Process.pid) }
@@ -260,7 +262,7 @@ class ReductionsTest < SharedMemoryTest
         print "interrupted"
       end
     RUBY
-    assert_equal ["handled interrupted", true], [output, status.success?]
+    assert_equal "handled interrupted", output
   end
 
   def test_a_thread_that_is_protected_goes_on_to_its_end

@@ -5,7 +5,24 @@ require_relative "helper"
 # The end of an interpreter whose arrays are still in use: silent, with status 0, and nothing stays.
 #
 # The plain cases are in lifetime_test and numo_lifetime_test.
+module Shutdown
+  def test_exit_handlers_may_use_arrays_and_the_library
+    self.class::HANDLERS.each { |name, code| assert_ends(self.class::SAID, code, name) }
+  end
+
+  def test_arrays_held_at_the_exit_are_given_back_quietly
+    self.class::HOLDERS.each { |name, code| assert_ends(/\A\z/, code, name) }
+  end
+
+  def assert_ends(said, code, name = nil)
+    assert_match said, ruby_says(self.class::PRELUDE + code), name
+    assert_empty segments_in, name
+  end
+end
+
 class ShutdownTest < SharedMemoryTest
+  include Shutdown
+
   # A handler's typical calls of the library. It reports by an fd that it came to its end.
   PRELUDE = <<~'RUBY'
     require "shmarray"
@@ -27,6 +44,7 @@ class ShutdownTest < SharedMemoryTest
     end
   RUBY
 
+  SAID = /\A\.+\z/ # some use twice
   HANDLERS = {
     "at_exit" => "at_exit { use }",
     "at_exit within at_exit" => "at_exit { at_exit { use }; use }",
@@ -59,15 +77,6 @@ class ShutdownTest < SharedMemoryTest
       "Fiber.new { begin; Fiber.yield; ensure; use; end }.resume; at_exit { use }"
   }.freeze
 
-  def test_exit_handlers_may_use_arrays_and_the_library
-    HANDLERS.each do |name, code|
-      output, status = ruby(PRELUDE + code)
-      assert_match(/\A\.+\z/, output, name)
-      assert_equal 0, status.to_i, name
-      assert_empty segments_in, name
-    end
-  end
-
   HOLDERS = {
     "a constant and a class variable" =>
       "A = ARRAY[1..]; class Object; @@object = ARRAY.transpose; end",
@@ -95,14 +104,6 @@ class ShutdownTest < SharedMemoryTest
     "a stressed collector" => "GC.stress = true; $view = ARRAY[1]"
   }.freeze
 
-  def test_arrays_held_at_the_exit_are_given_back_quietly
-    HOLDERS.each do |name, code|
-      output, status = ruby(PRELUDE + code)
-      assert_equal ["", 0], [output, status.to_i], name
-      assert_empty segments_in, name
-    end
-  end
-
   # The main thread ends after two threads have made three rounds each.
   THREADS = {
     "make and drop" => "Shmarray::Array.create(:int8, 1000)",
@@ -115,13 +116,11 @@ class ShutdownTest < SharedMemoryTest
   THREADS.each do |what, code|
     define_method("test_threads_may_#{what.tr(" ", "_")}_to_the_end") do
       10.times do
-        output, status = ruby(PRELUDE + <<~RUBY)
+        assert_ends(/\A\z/, <<~RUBY)
           rounds = Queue.new
           2.times { Thread.new { loop { #{code}; rounds << 1 } } }
           6.times { rounds.pop }
         RUBY
-        assert_equal ["", 0], [output, status.to_i]
-        assert_empty segments_in
       end
     end
   end
@@ -141,6 +140,8 @@ end
 
 # The same with Numo.
 class NumoShutdownTest < NumoTest
+  include Shutdown
+
   PRELUDE = <<~'RUBY'
     require "numo/shared"
     REPORT = IO.for_fd(1, autoclose: false)
@@ -157,6 +158,7 @@ class NumoShutdownTest < NumoTest
     end
   RUBY
 
+  SAID = /\A\.\z/
   HANDLERS = {
     "at_exit" => "at_exit { use }",
     "a finalizer of an object" => "ObjectSpace.define_finalizer(Object.new, proc { use })",
@@ -166,14 +168,6 @@ class NumoShutdownTest < NumoTest
       "$view = ARRAY[1, true]; ObjectSpace.define_finalizer($view, proc { use })",
     "a finalizer of what is attached" => "ObjectSpace.define_finalizer(TURNED, proc { use })"
   }.freeze
-
-  def test_exit_handlers_may_use_numo_arrays
-    HANDLERS.each do |name, code|
-      output, status = ruby(PRELUDE + code)
-      assert_equal [".", 0], [output, status.to_i], name
-      assert_empty segments_in, name
-    end
-  end
 
   HOLDERS = {
     "views of views" => "$views = (0...4).map { |at| ARRAY[at..-1, true].transpose.reverse }",
@@ -192,12 +186,4 @@ class NumoShutdownTest < NumoTest
       GC.compact if GC.respond_to?(:compact)
     RUBY
   }.freeze
-
-  def test_numo_arrays_held_at_the_exit_are_given_back_quietly
-    HOLDERS.each do |name, code|
-      output, status = ruby(PRELUDE + code)
-      assert_equal ["", 0], [output, status.to_i], name
-      assert_empty segments_in, name
-    end
-  end
 end

@@ -63,8 +63,10 @@ check_rust(cargo, ENV["RUSTC"] || "rustc")
 File.write("Makefile", <<~MAKEFILE)
   sitearchdir = #{RbConfig::CONFIG["sitearchdir"]}
   TARGET_DIR = #{File.expand_path(kept || "target")}
-  # The Ruby that the bindings are made for is the one that ran extconf.rb.
-  BUILD = RUBY="#{RbConfig.ruby}" #{cargo.shellescape} rustc --release --locked --lib \\
+  # The Ruby that the bindings are made for is the one that ran extconf.rb. `gem install` sets
+  # SOURCE_DATE_EPOCH to the present time, for which cargo would compile all C again.
+  BUILD = env -u SOURCE_DATE_EPOCH RUBY="#{RbConfig.ruby}" \\
+    #{cargo.shellescape} rustc --release --locked --lib \\
     --manifest-path "#{__dir__}/Cargo.toml" --target-dir "$(TARGET_DIR)"
 
   all: #{library}

@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "io/wait" # IO#wait_readable, which Ruby 3.1 does not have by itself
+require "shmarray/waits"
 
 module Shmarray
   # A bounded queue of arrays in shared memory. Any process opens it by its name or its handle.
@@ -87,7 +88,7 @@ module Shmarray
       def open(handle_or_name, receive: true, timeout: 0)
         return opened(handle_or_name, receive, nil) if timeout&.zero?
 
-        Steps.until(timeout, "there was no channel #{handle_or_name}") do |step|
+        Waits.in_steps(timeout, "there was no channel #{handle_or_name} in that time") do |step|
           opened(handle_or_name, receive, step)
         end
       end
@@ -155,7 +156,7 @@ module Shmarray
     # @raise [ArgumentError] if the shape does not fit or the metadata is too long
     # @raise [IOError] if the channel is closed
     def loan(timeout: nil, shape: nil, meta: "")
-      loan = wait(timeout, "no slot was free") { |step| lend_within(shape, step) }
+      loan = Waits.in_steps(timeout, NO_SLOT) { |step| lend_within(shape, step) }
       begin
         array = loan.array
         yield for_block(array)
@@ -175,7 +176,7 @@ module Shmarray
     # @return [self]
     # @raise as for {#loan}; [TypeError] for another dtype
     def send_array(array, timeout: nil, meta: "")
-      wait(timeout, "no slot was free") { |step| send_within(array, meta, step) }
+      Waits.in_steps(timeout, NO_SLOT) { |step| send_within(array, meta, step) }
       self
     end
 
@@ -209,7 +210,7 @@ module Shmarray
     # @param timeout [Numeric, nil] nil waits for ever
     # @return [Boolean]
     def ready?(timeout = 0)
-      wait(timeout, "") { |step| ready_within(step) }
+      Waits.in_steps(timeout, NO_MESSAGE) { |step| ready_within(step) }
     rescue TimeoutError
       false
     end
@@ -229,42 +230,19 @@ module Shmarray
       closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{name.inspect}>"
     end
 
-    # Repeats a short wait until there is a result.
-    # @private
-    module Steps
-      module_function
-
-      def until(timeout, what)
-        till = now + timeout if timeout && timeout != Float::INFINITY
-        loop do
-          left = till ? [till - now, 0].max : STEP_SECONDS
-          result = yield [left, STEP_SECONDS].min
-          return result if result
-          raise TimeoutError, "#{what} in #{timeout} s" if left.zero?
-        end
-      end
-
-      def now
-        Process.clock_gettime(Process::CLOCK_MONOTONIC)
-      end
-
-      # How long one wait takes. Between two, Ruby's other work is done.
-      STEP_SECONDS = 0.05
-    end
-    private_constant :Steps
+    private_constant :NO_SLOT, :NO_MESSAGE
 
     private
 
     # With a fiber scheduler, a fiber that waits for a message lets the others run.
     def next_delivery(timeout)
-      return wait(timeout, "no message came") { |step| receive_within(step) } unless scheduled?
-
-      till = timeout && (Steps.now + timeout)
-      until (delivery = receive_within(0))
-        left = till && [till - Steps.now, 0].max
-        raise TimeoutError, "no message came in #{timeout} s" unless to_io.wait_readable(left)
+      unless scheduled?
+        return Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step) }
       end
-      delivery
+
+      Waits.until(timeout, NO_MESSAGE) do |left|
+        receive_within(0) || (to_io.wait_readable(left) && nil)
+      end
     end
 
     def next_delivery_or_end
@@ -284,10 +262,6 @@ module Shmarray
 
     def scheduled?
       Fiber.respond_to?(:current_scheduler) && Fiber.current_scheduler
-    end
-
-    def wait(timeout, what, &attempt)
-      attempt.call(0) || Steps.until(timeout, what, &attempt)
     end
 
     # Returns the array as blocks get it.

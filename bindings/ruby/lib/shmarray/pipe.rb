@@ -1,6 +1,7 @@
 # frozen_string_literal: true
 
 require "io/wait" # IO#wait_readable, which Ruby 3.1 does not have by itself
+require "shmarray/waits"
 
 module Shmarray
   # One end of a pipe that carries arrays and bytes in both directions.
@@ -51,7 +52,9 @@ module Shmarray
     # @raise [Errno::EPIPE] if no process has the other end
     # @raise [IOError] if the pipe is closed, or another thread closes it
     def send_arrays(payload, arrays = [], timeout: nil)
-      attempt(:wait_writable, timeout, "the pipe had no room") { try_send(payload, arrays) }
+      Waits.until(timeout, NO_ROOM) do |left|
+        try_send(payload, arrays) || (to_io.wait_writable(left) && nil)
+      end
       self
     end
 
@@ -65,7 +68,10 @@ module Shmarray
     # @raise [EOFError] if no process has the other end and all messages have been received
     # @raise [IOError] if the pipe is closed, or another thread closes it
     def receive(timeout: nil)
-      message = attempt(:wait_readable, timeout, "no message came") { try_receive }
+      # Ruby does the waiting, so other threads run, and signal handlers do.
+      message = Waits.until(timeout, NO_MESSAGE) do |left|
+        try_receive || (to_io.wait_readable(left) && nil)
+      end
       return message unless block_given?
 
       begin
@@ -90,22 +96,7 @@ module Shmarray
       let_go
     end
 
-    private
-
-    # Tries until there is a result. Ruby does the waiting, so other threads run, and signal
-    # handlers do.
-    def attempt(wait, timeout, what)
-      till = now + timeout if timeout && timeout != Float::INFINITY
-      until (result = yield)
-        left = till && [till - now, 0].max
-        raise TimeoutError, "#{what} in #{timeout} s" unless to_io.public_send(wait, left)
-      end
-      result
-    end
-
-    def now
-      Process.clock_gettime(Process::CLOCK_MONOTONIC)
-    end
+    private_constant :NO_ROOM, :NO_MESSAGE
   end
 
   # A message that was received: bytes and arrays.

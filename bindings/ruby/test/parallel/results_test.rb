@@ -351,7 +351,7 @@ class NumoParallelTest < NumoTest
   end
 
   def test_ctrl_c_says_nothing_in_workers
-    output, status = ruby(<<~RUBY)
+    output = ruby_says(<<~RUBY)
       require "numo/shared"
       Process.setpgrp
       begun, tell = IO.pipe
@@ -363,7 +363,7 @@ class NumoParallelTest < NumoTest
         puts "interrupted"
       end
     RUBY
-    assert_equal ["interrupted\n", true], [output, status.success?]
+    assert_equal "interrupted\n", output
   end
 
   # Workers read the end of their pipes, even if a child of their parent lives, which had inherited

@@ -10,9 +10,14 @@ use crate::suggest::suggestion;
 
 /// Converts a shape: an Integer, or an Array of them.
 pub(crate) fn shape(ruby: &Ruby, value: Value) -> Result<Vec<u64>, Error> {
+    each(value, |count| size(ruby, count))
+}
+
+/// Converts each value of an Array, or the only one.
+fn each<T>(value: Value, convert: impl Fn(Value) -> Result<T, Error>) -> Result<Vec<T>, Error> {
     match RArray::from_value(value) {
-        Some(counts) => counts.into_iter().map(|count| size(ruby, count)).collect(),
-        None => Ok(vec![size(ruby, value)?]),
+        Some(values) => values.into_iter().map(convert).collect(),
+        None => Ok(vec![convert(value)?]),
     }
 }
 
@@ -53,51 +58,38 @@ pub(crate) fn new_shape(ruby: &Ruby, arguments: &[Value], len: u64) -> Result<Ve
 
 /// Converts an offset in bytes.
 pub(crate) fn offset(ruby: &Ruby, value: Value) -> Result<i64, Error> {
-    let wrong = |_| argument_error(ruby, format!("invalid offset: {value} is too large"));
-    integer(ruby, "offset", value)?.to_i64().map_err(wrong)
+    number(ruby, "offset", value, "is too large", |number| number.to_i64().ok())
 }
 
 fn size(ruby: &Ruby, value: Value) -> Result<u64, Error> {
-    let wrong = || argument_error(ruby, format!("invalid shape: {value} is negative or too large"));
-    integer(ruby, "shape", value)?.to_u64().map_err(|_| wrong())
+    number(ruby, "shape", value, "is negative or too large", |number| number.to_u64().ok())
 }
 
 /// Converts strides in bytes: given like a shape, and negative ones are allowed.
 pub(crate) fn strides(ruby: &Ruby, value: Value) -> Result<Vec<i64>, Error> {
-    let stride = |value: Value| {
-        let wrong = |_| argument_error(ruby, format!("invalid strides: {value} is too large"));
-        integer(ruby, "strides", value)?.to_i64().map_err(wrong)
-    };
-    match RArray::from_value(value) {
-        Some(strides) => strides.into_iter().map(stride).collect(),
-        None => Ok(vec![stride(value)?]),
-    }
+    each(value, |stride| {
+        number(ruby, "strides", stride, "is too large", |number| number.to_i64().ok())
+    })
 }
 
 /// Converts axes of an array with `ndim` dimensions: an Integer, or an Array of them; negative ones
 /// count from the last. nil gives `None`.
 pub(crate) fn axes(ruby: &Ruby, value: Value, ndim: usize) -> Result<Option<Vec<usize>>, Error> {
-    let axis = |value: Value| {
-        let axis = integer(ruby, "axis", value)?.to_i64().ok();
-        let wrapped =
-            axis.map(|axis| if axis < 0 { axis.saturating_add(ndim as i64) } else { axis });
-        let there = wrapped.and_then(|axis| usize::try_from(axis).ok()).filter(|&axis| axis < ndim);
-        there.ok_or_else(|| {
-            argument_error(ruby, format!("invalid axis: {value} of {ndim} dimensions"))
-        })
-    };
-    match RArray::from_value(value) {
-        Some(axes) => axes.into_iter().map(axis).collect::<Result<_, _>>().map(Some),
-        None if value.is_nil() => Ok(None),
-        None => Ok(Some(vec![axis(value)?])),
+    if value.is_nil() {
+        return Ok(None);
     }
+    let there = |number: Integer| {
+        let axis = number.to_i64().ok()?;
+        let from_first = if axis < 0 { axis.saturating_add(ndim as i64) } else { axis };
+        usize::try_from(from_first).ok().filter(|&axis| axis < ndim)
+    };
+    let wrong = format!("of {ndim} dimensions");
+    each(value, |axis| number(ruby, "axis", axis, &wrong, there)).map(Some)
 }
 
 /// Converts the least number of counts.
 pub(crate) fn min_length(ruby: &Ruby, value: Value) -> Result<u64, Error> {
-    let wrong =
-        |_| argument_error(ruby, format!("invalid minlength: {value} is negative or too large"));
-    integer(ruby, "minlength", value)?.to_u64().map_err(wrong)
+    number(ruby, "minlength", value, "is negative or too large", |number| number.to_u64().ok())
 }
 
 /// Converts a number of threads. nil gives 0, which is one for each core.
@@ -105,10 +97,9 @@ pub(crate) fn threads(ruby: &Ruby, value: Value) -> Result<usize, Error> {
     if value.is_nil() {
         return Ok(0);
     }
-    let count = integer(ruby, "threads", value)?.to_u64().ok().filter(|count| *count > 0);
-    let count = count.and_then(|count| usize::try_from(count).ok());
-    count.ok_or_else(|| {
-        argument_error(ruby, format!("invalid threads: {value} is no count of them"))
+    number(ruby, "threads", value, "is no count of them", |number| {
+        let count = number.to_u64().ok().filter(|count| *count > 0)?;
+        usize::try_from(count).ok()
     })
 }
 
@@ -117,15 +108,24 @@ pub(crate) fn max_bytes(ruby: &Ruby, value: Value) -> Result<Option<u64>, Error>
     if value.is_nil() {
         return Ok(None);
     }
-    let wrong =
-        |_| argument_error(ruby, format!("invalid max_bytes: {value} is negative or too large"));
-    integer(ruby, "max_bytes", value)?.to_u64().map(Some).map_err(wrong)
+    let wrong = "is negative or too large";
+    number(ruby, "max_bytes", value, wrong, |number| number.to_u64().ok()).map(Some)
 }
 
-fn integer(ruby: &Ruby, argument: &str, value: Value) -> Result<Integer, Error> {
-    let wrong =
-        || type_error(ruby, format!("invalid {argument}: {} is not an Integer", value.inspect()));
-    Integer::from_value(value).ok_or_else(wrong)
+/// Converts an Integer. `wrong` is said of one that cannot be converted.
+fn number<T>(
+    ruby: &Ruby,
+    argument: &str,
+    value: Value,
+    wrong: &str,
+    convert: impl FnOnce(Integer) -> Option<T>,
+) -> Result<T, Error> {
+    let Some(number) = Integer::from_value(value) else {
+        let text = format!("invalid {argument}: {} is not an Integer", value.inspect());
+        return Err(type_error(ruby, text));
+    };
+    convert(number)
+        .ok_or_else(|| argument_error(ruby, format!("invalid {argument}: {value} {wrong}")))
 }
 
 /// Converts a dtype: its name (`:int32`) or its type string (`"<i4"`).
@@ -197,14 +197,8 @@ fn order_of(ruby: &Ruby, value: Value) -> Result<Order, Error> {
 }
 
 fn mode_of(ruby: &Ruby, value: Value) -> Result<u32, Error> {
-    let mode =
-        integer(ruby, "mode", value)?.to_i64().ok().and_then(|mode| u32::try_from(mode).ok());
-    mode.ok_or_else(|| {
-        argument_error(
-            ruby,
-            format!("invalid mode: {value} is not between 0600 and 0777 with the owner's 0600"),
-        )
-    })
+    let wrong = "is not between 0600 and 0777 with the owner's 0600";
+    number(ruby, "mode", value, wrong, |number| u32::try_from(number.to_i64().ok()?).ok())
 }
 
 /// Converts the keyword `readonly:`.

@@ -1,6 +1,6 @@
 //! The class `Shmarray::Channel`: loans and deliveries, and waits in steps.
 //!
-//! A call here waits for a short time at most, without Ruby's lock. `lib/shmarray/channel.rb` calls
+//! A call here waits for a short time at most, without Ruby's lock. `lib/shmarray/waits.rb` calls
 //! again: between two calls other threads, signal handlers and `Thread#kill` run.
 #![allow(unsafe_code)] // the derives write unsafe code
 
@@ -18,7 +18,7 @@ use magnus::{
 use shmarray::{Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
 
 use crate::array::{ArrayObject, array_of};
-use crate::error::{OrRaise, closed, named_class, type_error};
+use crate::error::{OrRaise, closed, named_class, type_error, unless_closed};
 use crate::gvl::{look_up_class, waiting};
 use crate::{arguments, numo_shared};
 
@@ -41,23 +41,9 @@ struct LoanObject(RefCell<Option<Loan>>);
 #[magnus(class = "Shmarray::Channel::Delivery", free_immediately, size)]
 struct DeliveryObject(RefCell<Option<Delivery>>);
 
-impl DataTypeFunctions for ChannelObject {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
-
-impl DataTypeFunctions for LoanObject {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
-
-impl DataTypeFunctions for DeliveryObject {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
+impl DataTypeFunctions for ChannelObject {}
+impl DataTypeFunctions for LoanObject {}
+impl DataTypeFunctions for DeliveryObject {}
 
 /// Defines the classes.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
@@ -67,6 +53,8 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.undef_default_alloc_func();
     channel.define_singleton_method("made", method!(made, 4))?;
     channel.define_singleton_method("opened", method!(opened, 3))?;
+    channel.const_set("NO_SLOT", Loaned::TimedOut.to_string())?;
+    channel.const_set("NO_MESSAGE", Delivered::TimedOut.to_string())?;
     channel.define_method("fileno", method!(ChannelObject::fileno, 0))?;
     channel.define_method("closed?", method!(ChannelObject::is_closed, 0))?;
     channel.define_method("close", method!(ChannelObject::close, 0))?;
@@ -186,7 +174,7 @@ impl ChannelObject {
     }
 
     fn open(ruby: &Ruby, this: &Self) -> Result<Arc<Channel>, Error> {
-        this.channel.borrow().clone().ok_or_else(|| closed(ruby, "channel"))
+        unless_closed(ruby, &this.channel, "channel").map(|channel| Arc::clone(&channel))
     }
 
     fn fileno(ruby: &Ruby, this: &Self) -> Result<c_int, Error> {
@@ -336,8 +324,8 @@ fn bytes_of(text: RString) -> Vec<u8> {
 impl LoanObject {
     /// Returns the array to fill.
     fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = this.0.borrow().as_ref().map(|loan| loan.array().clone());
-        Ok(ArrayObject::holding(ruby, array.ok_or_else(|| closed(ruby, "loan"))?))
+        let array = unless_closed(ruby, &this.0, "loan")?.array().clone();
+        Ok(ArrayObject::holding(ruby, array))
     }
 
     /// Publishes the array. Returns the number of the message.
@@ -356,15 +344,14 @@ impl LoanObject {
 impl DeliveryObject {
     /// Returns the array, in its slot.
     fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = this.0.borrow().as_ref().map(|delivery| delivery.array().clone());
-        Ok(ArrayObject::holding(ruby, array.ok_or_else(|| closed(ruby, "delivery"))?))
+        let array = unless_closed(ruby, &this.0, "delivery")?.array().clone();
+        Ok(ArrayObject::holding(ruby, array))
     }
 
     /// Returns the sequence number, the time in nanoseconds since 1970, the metadata, and the
     /// number of messages that were missed.
     fn info(ruby: &Ruby, this: &Self) -> Result<RArray, Error> {
-        let delivery = this.0.borrow();
-        let delivery = delivery.as_ref().ok_or_else(|| closed(ruby, "delivery"))?;
+        let delivery = unless_closed(ruby, &this.0, "delivery")?;
         let info = ruby.ary_new();
         info.push(delivery.sequence())?;
         info.push(delivery.time_ns())?;

@@ -1,5 +1,7 @@
 //! The one table from core's errors to Ruby's exception classes.
 
+use std::cell::{Ref, RefCell};
+
 use magnus::value::ReprValue;
 use magnus::{Error, Exception, ExceptionClass, Module, RModule, Ruby, TryConvert, Value};
 use shmarray::ErrorKind;
@@ -143,4 +145,13 @@ pub(crate) fn type_error(ruby: &Ruby, text: impl Into<String>) -> Error {
 /// Returns an `IOError` for an object that was closed.
 pub(crate) fn closed(ruby: &Ruby, what: &str) -> Error {
     Error::new(ruby.exception_io_error(), format!("closed {what}"))
+}
+
+/// Returns what an object has until it is closed.
+pub(crate) fn unless_closed<'c, T>(
+    ruby: &Ruby,
+    cell: &'c RefCell<Option<T>>,
+    what: &str,
+) -> Result<Ref<'c, T>, Error> {
+    Ref::filter_map(cell.borrow(), Option::as_ref).map_err(|_| closed(ruby, what))
 }

@@ -18,7 +18,7 @@ use magnus::{
 use shmarray::{Array, Message, Pipe, Received, Sent};
 
 use crate::array::{ArrayObject, array_of};
-use crate::error::{OrRaise, argument_error, named_class, type_error};
+use crate::error::{OrRaise, argument_error, named_class, type_error, unless_closed};
 use crate::gvl::look_up_class;
 use crate::{arguments, numo_shared};
 
@@ -32,11 +32,7 @@ struct PipeObject(RefCell<Option<Pipe>>);
 #[magnus(class = "Shmarray::Message", free_immediately, size)]
 struct MessageObject(RefCell<Option<Message>>);
 
-impl DataTypeFunctions for PipeObject {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
+impl DataTypeFunctions for PipeObject {}
 
 impl DataTypeFunctions for MessageObject {
     fn size(&self) -> usize {
@@ -50,6 +46,8 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     pipe.undef_default_alloc_func();
     pipe.define_singleton_method("pair", function!(pair, 0))?;
     pipe.define_singleton_method("from_fd", function!(from_fd, 1))?;
+    pipe.const_set("NO_ROOM", Sent::TimedOut.to_string())?;
+    pipe.const_set("NO_MESSAGE", Received::TimedOut.to_string())?;
     pipe.define_method("fileno", method!(PipeObject::fileno, 0))?;
     pipe.define_method("closed?", method!(PipeObject::is_closed, 0))?;
     pipe.define_private_method("let_go", method!(PipeObject::let_go, 0))?;
@@ -92,17 +90,8 @@ impl PipeObject {
         ruby.obj_wrap(Self(RefCell::new(Some(end)))).as_value()
     }
 
-    fn with<T>(
-        &self,
-        ruby: &Ruby,
-        act: impl FnOnce(&Pipe) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let end = self.0.borrow();
-        act(end.as_ref().ok_or_else(|| Error::new(ruby.exception_io_error(), "closed pipe"))?)
-    }
-
     fn fileno(ruby: &Ruby, this: &Self) -> Result<RawFd, Error> {
-        this.with(ruby, |end| Ok(end.as_fd().as_raw_fd()))
+        Ok(unless_closed(ruby, &this.0, "pipe")?.as_fd().as_raw_fd())
     }
 
     fn is_closed(&self) -> bool {
@@ -120,13 +109,13 @@ impl PipeObject {
         let arrays = arrays.iter().collect::<Vec<&Array>>();
         // SAFETY: no Ruby code runs that could change the String while the slice is borrowed.
         let payload = unsafe { payload.as_slice() };
-        match this
-            .with(ruby, |end| end.send(payload, &arrays, Some(Duration::ZERO)).or_raise(ruby))?
-        {
+        let sent =
+            unless_closed(ruby, &this.0, "pipe")?.send(payload, &arrays, Some(Duration::ZERO));
+        match sent.or_raise(ruby)? {
             Sent::Sent => Ok(true),
             Sent::TimedOut => Ok(false),
-            closed @ Sent::Closed => {
-                Err(Error::new(named_class(ruby, "Errno::EPIPE")?, closed.to_string()))
+            outcome @ Sent::Closed => {
+                Err(Error::new(named_class(ruby, "Errno::EPIPE")?, outcome.to_string()))
             }
             _ => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
@@ -134,13 +123,14 @@ impl PipeObject {
 
     /// Receives without waiting. Returns a message, or nil if none has come.
     fn try_receive(ruby: &Ruby, this: &Self) -> Result<Option<Value>, Error> {
-        match this.with(ruby, |end| end.receive(Some(Duration::ZERO)).or_raise(ruby))? {
+        let received = unless_closed(ruby, &this.0, "pipe")?.receive(Some(Duration::ZERO));
+        match received.or_raise(ruby)? {
             Received::Message(message) => {
                 Ok(Some(ruby.obj_wrap(MessageObject(RefCell::new(Some(message)))).as_value()))
             }
             Received::TimedOut => Ok(None),
-            ref closed @ Received::Closed => {
-                Err(Error::new(ruby.exception_eof_error(), closed.to_string()))
+            ref outcome @ Received::Closed => {
+                Err(Error::new(ruby.exception_eof_error(), outcome.to_string()))
             }
             _ => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
@@ -159,23 +149,12 @@ fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
 }
 
 impl MessageObject {
-    fn with<T>(
-        &self,
-        ruby: &Ruby,
-        act: impl FnOnce(&Message) -> Result<T, Error>,
-    ) -> Result<T, Error> {
-        let message = self.0.borrow();
-        act(message
-            .as_ref()
-            .ok_or_else(|| Error::new(ruby.exception_io_error(), "closed message"))?)
-    }
-
     fn payload(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
-        this.with(ruby, |message| Ok(ruby.str_from_slice(message.payload())))
+        Ok(ruby.str_from_slice(unless_closed(ruby, &this.0, "message")?.payload()))
     }
 
     fn count(ruby: &Ruby, this: &Self) -> Result<usize, Error> {
-        this.with(ruby, |message| Ok(message.descriptors().len()))
+        Ok(unless_closed(ruby, &this.0, "message")?.descriptors().len())
     }
 
     /// Returns one of the arrays. Negative indices count from the end.
@@ -183,21 +162,20 @@ impl MessageObject {
         let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
         let index = scanned.required.0;
         let access = arguments::access(scanned.keywords)?;
-        let array = this.with(ruby, |message| {
-            let count = message.descriptors().len() as i64;
-            let position =
-                index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
-            let none = || {
-                Error::new(
-                    ruby.exception_index_error(),
-                    format!("no array {index} in a message of {count}"),
-                )
-            };
-            let position =
-                position.and_then(|position| usize::try_from(position).ok()).ok_or_else(none)?;
-            message.array(position, access).or_raise_index(ruby)
-        });
-        Ok(ArrayObject::holding(ruby, array?))
+        let message = unless_closed(ruby, &this.0, "message")?;
+        let count = message.descriptors().len() as i64;
+        let position =
+            index.to_i64().ok().map(|at| if at < 0 { at.saturating_add(count) } else { at });
+        let position = position.and_then(|position| usize::try_from(position).ok());
+        let array = position.map(|position| message.array(position, access));
+        drop(message);
+        match array {
+            Some(array) => Ok(ArrayObject::holding(ruby, array.or_raise_index(ruby)?)),
+            None => Err(Error::new(
+                ruby.exception_index_error(),
+                format!("no array {index} in a message of {count}"),
+            )),
+        }
     }
 
     fn close(&self) {

@@ -19,7 +19,7 @@ use shmarray::{Array, Options};
 use super::input::input_of;
 use super::maker::{Maker, of_file, stopped};
 use crate::arguments;
-use crate::error::{OrRaise, closed, try_with_room, type_error};
+use crate::error::{OrRaise, try_with_room, type_error, unless_closed};
 use crate::gvl::{copying, look_up_class, stoppable};
 
 /// The method that reads what Numo lacks.
@@ -44,10 +44,6 @@ struct Open {
 }
 
 impl DataTypeFunctions for NpzObject {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-
     fn mark(&self, marker: &Marker) {
         // Nothing is allocated while the cell is borrowed, so no collection finds it so.
         if let Some(open) = self.open.borrow().as_ref() {
@@ -105,7 +101,7 @@ impl NpzObject {
     /// Returns the archive, which stays open even if the object is closed meanwhile, and what must
     /// be on a stack as long.
     fn open(&self, ruby: &Ruby) -> Result<(Open, Value), Error> {
-        let open = self.open.borrow().clone().ok_or_else(|| closed(ruby, "NPZ file"))?;
+        let open = unless_closed(ruby, &self.open, "NPZ file")?.clone();
         let owner = ruby.get_inner(open.owner);
         Ok((open, owner))
     }
