@@ -1,11 +1,11 @@
-"""Measures channels from Python, and what others use in their place.
+"""Measures what others use in place of channels.
 
     python channels.py WAY ask NAME BYTES COUNT poll|block
     python channels.py WAY answer NAME BYTES poll|block
 
-WAY is ours, queue (multiprocessing), socket (a Unix socket) or zmq (ZeroMQ over ipc). It prints the
-seconds of a message there and back as a line of JSON. Ours fills a frame in place; the others are
-given one that is there, as a program has it.
+WAY is queue (multiprocessing), socket (a Unix socket) or zmq (ZeroMQ over ipc). It prints the
+seconds of a message there and back as a line of JSON. Each is given a frame that is there, as a
+program has it; those of ../../checks/drivers fill one in place.
 """
 
 import multiprocessing
@@ -17,33 +17,6 @@ import tempfile
 import time
 
 WARM_UP = 100
-
-
-class Ours:
-    """Two channels, and a loan for each frame."""
-
-    def __init__(self, name, size, wait, asks):
-        import shmarray
-
-        self._polls = wait == "poll"
-        parts = [f"{name}.there", f"{name}.back"]
-        make = (
-            (lambda part: shmarray.Channel.create(part, size, "u1", slots=4))
-            if asks
-            else (lambda part: shmarray.Channel.open(part, timeout=None))
-        )
-        there, back = map(make, parts)
-        self._out, self._in = (there, back) if asks else (back, there)
-
-    def send(self, first):
-        with self._out.loan() as frame:
-            frame[0] = first
-
-    def receive(self):
-        while self._polls and not self._in.poll():
-            pass
-        with self._in.receive() as frame:
-            return int(frame[0])
 
 
 def path(name):
@@ -121,7 +94,7 @@ class StandardQueue:
         return self._in.get()[0]
 
 
-WAYS = {"ours": Ours, "socket": UnixSocket, "zmq": ZeroMQ}
+WAYS = {"socket": UnixSocket, "zmq": ZeroMQ}
 
 
 def ask(side, count):

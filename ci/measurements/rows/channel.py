@@ -3,11 +3,11 @@
 import contextlib
 import os
 import select
-import shutil
 import subprocess
 import sys
 import uuid
 
+import timed
 from harness import ANSWER_WITHIN_SECONDS, HERE, MADE, Failed, limit, program, reason
 from peers import version
 
@@ -20,14 +20,7 @@ ICEORYX_PYTHON = "iceoryx2 in Python"
 FUTEX = "a futex in C"
 SPIN = "a word in C"
 PROGRAMS = HERE / "programs"
-PYTHON = [sys.executable, PROGRAMS / "channels.py"]
-LANGUAGES = {
-    "Rust": [MADE / "channels-rust"],
-    "C": [MADE / "channels-c"],
-    "C++": [MADE / "channels-cpp"],
-    "Python": [*PYTHON, "ours"],
-    "Ruby": ["ruby", PROGRAMS / "channels.rb"],
-}
+OTHERS = [sys.executable, PROGRAMS / "channels.py"]
 
 
 def case(size, wait):
@@ -82,10 +75,10 @@ def pairs(bench):
     """Each language asks each for 6 MB frames, with both sides polling."""
     count = bench.pick(5000, 100)
     rounds = bench.pick(5, 1)
-    languages = [name for name in LANGUAGES if name != "Ruby" or shutil.which("ruby")]
-    for asks in languages:
+    for asks in timed.LANGUAGES:
         contenders = {
-            answers: exchange(asks, answers, SIZES["6 MB"], count, "poll") for answers in languages
+            answers: exchange(asks, answers, SIZES["6 MB"], count, "poll")
+            for answers in timed.LANGUAGES
         }
         bench.measure(PAIRS, f"{asks} asks", contenders, rounds)
 
@@ -103,8 +96,12 @@ def one_way(bench):
 
 
 def one_way_of(size, count, senders, receivers):
-    command = (*LANGUAGES["Rust"], "send", unique(), size, count, senders, receivers)
-    return lambda: program(*command)[0]
+    def run():
+        with timed.driver("Rust") as driver:
+            order = f"time_send {unique()} {size} {count} {senders} {receivers}"
+            return timed.ask(driver, order)[0]
+
+    return run
 
 
 def unique():
@@ -112,15 +109,15 @@ def unique():
 
 
 def exchange(asks, answers, size, count, wait):
-    return lambda: rounds_of(LANGUAGES[asks], LANGUAGES[answers], size, count, wait)
+    return lambda: timed.exchange(asks, answers, unique(), size, count, wait)
 
 
 def other(way, size, count):
-    return lambda: rounds_of([*PYTHON, way], [*PYTHON, way], size, count, "block")
+    return lambda: rounds_of([*OTHERS, way], [*OTHERS, way], size, count, "block")
 
 
 def queue(size, count):
-    command = (*PYTHON, "queue", "ask", "-", size, count)
+    command = (*OTHERS, "queue", "ask", "-", size, count)
     return lambda: program(*command)[0]
 
 

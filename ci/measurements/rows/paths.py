@@ -1,11 +1,12 @@
 """The cost of creating, dropping and attaching in each language, beside the bare calls."""
 
-import sys
+import tempfile
 from multiprocessing.shared_memory import SharedMemory
 from time import perf_counter
 
 import shmarray
-from harness import HERE, MADE, limit, program
+import timed
+from harness import limit
 
 ROW = "paths"
 # Bytes, and how often each program creates so many: in a full run, in a quick one.
@@ -18,26 +19,25 @@ CREATED = {
 # The smaller arrays are cells of slabs, the larger have segments of their own.
 ATTACHED = {"80 B": 80, "1 MiB": 1 << 20}
 ATTACHED_COUNT = 200
-PROGRAMS = {
-    "C": [MADE / "paths-c"],
-    "Rust": [MADE / "paths-rust"],
-    "Python": [sys.executable, HERE / "programs/paths.py"],
-    "Ruby": ["ruby", HERE / "programs/paths.rb"],
-}
+LANGUAGES = [name for name in timed.LANGUAGES if name != "C++"]  # which is C, inline
 
 
 def measure(bench):
     for case, (size, full, quick) in CREATED.items():
         count = bench.pick(full, quick)
-        contenders = {name: created(command, size, count) for name, command in PROGRAMS.items()}
+        contenders = {language: created(language, size, count) for language in LANGUAGES}
         contenders["SharedMemory (Python)"] = standard(size, count)
         bench.measure(ROW, f"create and drop {case}", contenders, bench.pick(7, 1))
     for case, size in ATTACHED.items():
         attach(bench, case, size)
 
 
-def created(command, size, count):
-    return lambda: program(*command, "create", size, count)[0]
+def created(language, size, count):
+    def run():
+        with timed.driver(language) as driver:
+            return timed.ask(driver, f"time_create {size} {count}")[0]
+
+    return run
 
 
 def standard(size, count):
@@ -53,16 +53,14 @@ def standard(size, count):
 
 
 def attach(bench, case, size):
-    """Has each program attach all arrays.
+    """Has each language attach all arrays.
 
     It attaches them cold, then one that it holds, then all again after it dropped them.
     """
     arrays = [shmarray.empty(size, "u1") for _ in range(ATTACHED_COUNT + 1)]
     handles = "".join(f"{shmarray.handle(array)}\n" for array in arrays)
     later = {"held": {}, "again": {}}
-    contenders = {
-        name: attached(name, command, handles, later) for name, command in PROGRAMS.items()
-    }
+    contenders = {language: attached(language, handles, later) for language in LANGUAGES}
     contenders["open and map"] = limit("open", ATTACHED_COUNT)
     bench.measure(ROW, f"attach {case}, cold", contenders, bench.pick(7, 1))
     for what, found in later.items():
@@ -70,13 +68,16 @@ def attach(bench, case, size):
             bench.results.add(ROW, f"attach {case}, {what}", name, values)
 
 
-def attached(name, command, handles, later):
-    """A run of the program, which gives three figures; two of them go to `later`."""
+def attached(language, handles, later):
+    """A run that gives three figures; two of them go to `later`."""
 
     def run():
-        (row,) = program(*command, "attach", 2000, stdin=handles)
-        for what, found in later.items():
-            found.setdefault(name, []).append(row[what])
-        return row["cold"]
+        with tempfile.NamedTemporaryFile("w") as file, timed.driver(language) as driver:
+            file.write(handles)
+            file.flush()
+            cold, *rest = timed.ask(driver, f"time_attach 2000 {file.name}")
+        for found, seconds in zip(later.values(), rest, strict=True):
+            found.setdefault(language, []).append(seconds)
+        return cold
 
     return run
