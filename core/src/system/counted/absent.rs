@@ -8,8 +8,8 @@ use std::io;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use crate::system::interface::{LastCheck, Lookup, OwnFiles};
-use crate::system::{AsFd, BorrowedFd, Directory, OwnedFd};
+use crate::system::interface::{Access, LastCheck, Lookup, OwnFiles};
+use crate::system::{AsFd, BorrowedFd, Directory, Mapping, OwnedFd, SegmentFile};
 use crate::value::error::{Error, Result};
 use crate::value::name::{ArrayName, SegmentId, SegmentText};
 
@@ -50,6 +50,56 @@ impl Liveness {
 
     pub(crate) fn is_dead_owner(&self, _owner: u64, _info: u64) -> bool {
         false
+    }
+}
+
+/// A mapping here has its pages from the start, and all of them may be written.
+impl Mapping {
+    pub(crate) fn header_is_writable(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn populate(&self) {}
+
+    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
+        false
+    }
+}
+
+/// A file here is used through its mapping alone, which is of all of it.
+impl SegmentFile {
+    pub(crate) fn takes_writes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn write_at(
+        &self,
+        _offset: u64,
+        _bytes: *const u8,
+        _count: usize,
+    ) -> io::Result<()> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
+
+    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
+        Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
+    }
+
+    pub(crate) fn allocated_bytes(&self) -> u64 {
+        self.bytes()
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        true
+    }
+
+    /// No name here leads to a copy of a segment.
+    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> Result<bool> {
+        Ok(false)
+    }
+
+    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
+        self.map(Access::ReadWrite, header_bytes)
     }
 }
 

@@ -1,6 +1,5 @@
 //! A file and its mapping: an allocation that both keep.
 
-use std::io;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -35,35 +34,12 @@ impl Mapping {
         self.bytes.start().as_ptr().wrapping_add(self.header_bytes)
     }
 
-    pub(crate) fn header_is_writable(&self) -> bool {
-        true
-    }
-
     pub(crate) fn directory(&self) -> &Directory {
         &self.directory
-    }
-
-    pub(crate) fn populate(&self) {}
-
-    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
-        false
     }
 }
 
 impl SegmentFile {
-    pub(crate) fn takes_writes(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn write_at(
-        &self,
-        _offset: u64,
-        _bytes: *const u8,
-        _count: usize,
-    ) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
     }
@@ -94,37 +70,16 @@ impl SegmentFile {
         }
     }
 
-    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
-    }
-
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes.count()
-    }
-
-    pub(crate) fn allocated_bytes(&self) -> u64 {
-        self.bytes.count()
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        true
     }
 
     pub(crate) fn ticket_links(&self, header: &Header) -> (u64, u64) {
         (self.directory.links(|links| links.tickets_of(&header.id)) as u64, 0)
     }
 
-    /// No name here leads to a copy of a segment.
-    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> Result<bool> {
-        Ok(false)
-    }
-
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         Ok(self.bytes.front(bytes))
-    }
-
-    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
-        self.map(Access::ReadWrite, header_bytes)
     }
 
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {

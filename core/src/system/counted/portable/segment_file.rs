@@ -104,35 +104,12 @@ impl Mapping {
         self.held.start().as_ptr().wrapping_add(self.header_bytes)
     }
 
-    pub(crate) fn header_is_writable(&self) -> bool {
-        true
-    }
-
     pub(crate) fn directory(&self) -> &Directory {
         &self.held.directory
-    }
-
-    pub(crate) fn populate(&self) {}
-
-    pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
-        false
     }
 }
 
 impl SegmentFile {
-    pub(crate) fn takes_writes(&self) -> bool {
-        false
-    }
-
-    pub(crate) fn write_at(
-        &self,
-        _offset: u64,
-        _bytes: *const u8,
-        _count: usize,
-    ) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
-
     pub(crate) fn path(&self) -> &Path {
         self.0.directory.path()
     }
@@ -167,38 +144,16 @@ impl SegmentFile {
         }
     }
 
-    pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
-        Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
-    }
-
     pub(crate) fn bytes(&self) -> u64 {
         self.0.bytes()
-    }
-
-    /// A name is looked up as an id here.
-    pub(crate) fn is_another_than(&self, _id: &SegmentId) -> Result<bool> {
-        Ok(false)
     }
 
     pub(crate) fn read_front(&self, bytes: u64) -> Result<Vec<u8>> {
         Ok(self.0.front(bytes))
     }
 
-    pub(crate) fn allocated_bytes(&self) -> u64 {
-        self.bytes()
-    }
-
-    pub(crate) fn is_held(&self) -> bool {
-        true
-    }
-
     pub(crate) fn ticket_links(&self, _header: &Header) -> (u64, u64) {
         (0, 0)
-    }
-
-    /// Maps the whole file: the crate maps no part of one.
-    pub(crate) fn map_header(&self, header_bytes: u64) -> Result<Mapping> {
-        self.map(Access::ReadWrite, header_bytes)
     }
 
     /// Counts this holder and protects the data. The segment is mapped already.
