@@ -13,7 +13,6 @@ from drivers import COMMANDS, NUMO_ABSENT, Process, has_numo, processes
 # The ways in which a process ends, with its status; some leave the memory to a sweep.
 ENDINGS = {"exit": 0, "_exit": 0, "kill": -9, "abort": -6}
 RAISED = {"python": 1, "ruby": 1, "numo": 1, "rust": 101, "musl": 101, "cpp": -6}
-ORDERLY = ("exit", "raise")
 
 
 class Language:
@@ -75,6 +74,7 @@ class Scenario:
     def __init__(self, language, directory):
         self.language, self.name, self.directory = language, language.name, directory
         self.started = []
+        self.stderr_bytes = language.nursery.stderr_bytes()
 
     def start(self):
         """Starts a process that has not used the library."""
@@ -97,15 +97,21 @@ class Scenario:
         assert sweeper.end("exit") == 0
         return count
 
-    def swept_after(self, how):
-        """Asserts that an orderly end leaves nothing, and that a sweep gives back all else."""
-        if how not in ORDERLY or (how == "raise" and RAISED[self.name] < 0):
+    def swept_after(self, *endings):
+        """Asserts that orderly ends leave nothing, and that a sweep gives back all else."""
+        if not all(self.is_orderly(how) for how in endings):
             self.sweep()
         assert files_in(self.directory) == []
 
+    def is_orderly(self, how):
+        return how == "exit" or (how == "raise" and RAISED[self.name] >= 0)
+
     def close(self):
+        """Ends what lives. Nothing writes to stderr but a program that its exception ends."""
         for process in self.started:
             assert process.exit_status is not None or process.end("exit") == 0
+        if not any(process.ended_as == "raise" for process in self.started):
+            assert self.language.nursery.said_on_stderr(self.stderr_bytes) == ""
 
 
 @pytest.fixture

@@ -45,7 +45,7 @@ class Process:
     def __init__(self, name, pid, stdin, stdout, fifos, errors):
         self.name, self.pid, self.errors = name, pid, errors
         self.stdin, self.stdout, self.fifos, self.buffer = stdin, stdout, fifos, b""
-        self.exit_status = None
+        self.exit_status = self.ended_as = None
 
     @classmethod
     def start(cls, name, fifos, environment=None, **options):
@@ -123,6 +123,7 @@ class Process:
         return self.exit_status
 
     def end(self, how):
+        self.ended_as = how
         self.write(f"end {how}")
         return self.status()
 
@@ -138,6 +139,9 @@ class Process:
             os.close(self.stdout)
         return self.exit_status
 
-    def said_on_stderr(self):
-        self.errors.seek(0)
-        return self.errors.read().decode(errors="replace")
+    def said_on_stderr(self, start=0):
+        """What this process and those that it forks have written there, from this byte on."""
+        return os.pread(self.errors.fileno(), 1 << 20, start).decode(errors="replace")
+
+    def stderr_bytes(self):
+        return os.fstat(self.errors.fileno()).st_size
