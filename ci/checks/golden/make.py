@@ -402,8 +402,18 @@ def files():
     made = {f"segments/{name}": one.write() for name, one in golden.items()}
     made |= {f"bad_segments/{name}": contents for name, (contents, _) in bad.items()}
     made |= {f"channels/{name}": one.write() for name, one in channels().items()}
-    made["index.json"] = (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode()
+    made["index.json"] = one_item_a_line(index).encode()
     return made
+
+
+def one_item_a_line(index):
+    def text(value):
+        if isinstance(value, list):
+            return "[\n" + ",\n".join(map(text, value)) + "\n]"
+        return json.dumps(value, ensure_ascii=False)
+
+    members = (f"{json.dumps(name)}: {text(value)}" for name, value in index.items())
+    return "{\n" + ",\n".join(members) + "\n}\n"
 
 
 def main():
