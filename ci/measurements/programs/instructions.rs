@@ -3,7 +3,10 @@
 
 use std::hint::black_box;
 
-use shmarray::{Access, Array, DType, Descriptor, Layout, Options, Order, Pipe, Received};
+use shmarray::{
+    Access, Array, Channel, ChannelOptions, DType, Delivered, Descriptor, Layout, Loaned, Options,
+    Order, Pipe, Received,
+};
 
 /// The call that is repeated, made from what is made once.
 type Path = (&'static str, fn() -> Box<dyn FnMut()>);
@@ -22,7 +25,8 @@ const PATHS: &[Path] = &[
         Box::new(move || drop(black_box(Descriptor::parse(&text).unwrap())))
     }),
     ("share and drop, 80 B", shares),
-    ("send and receive, 80 B", sends),
+    ("send to a pipe and receive, 80 B", sends),
+    ("loan, publish and receive, 80 B", publishes),
     ("copy out, 8 by 8 transposed", || copies_out(&create_square().transpose())),
     ("copy out, 8 by 8", || copies_out(&create_square())),
     ("get an element", || {
@@ -75,6 +79,21 @@ fn sends() -> Box<dyn FnMut()> {
         here.send(b"", &[&array], None).unwrap();
         let Received::Message(message) = there.receive(None).unwrap() else { panic!("no message") };
         drop(message.array(0, Access::ReadWrite).unwrap());
+    })
+}
+
+fn publishes() -> Box<dyn FnMut()> {
+    let name = format!("instructions-{}", std::process::id());
+    let dtype = DType::parse("|u1").unwrap();
+    let sender = Channel::create(&name, dtype, &[80], &ChannelOptions::new().slots(4)).unwrap();
+    let receiver = Channel::open(&name, true).unwrap();
+    Box::new(move || {
+        let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!("no slot") };
+        loan.publish(b"").unwrap();
+        let Delivered::Message(delivery) = receiver.receive(None).unwrap() else {
+            panic!("no message")
+        };
+        drop(delivery);
     })
 }
 
