@@ -38,15 +38,15 @@ class Sender:
         self.peer.start(receivers, self.other)
         return {}
 
-    def prepare(self, kind, size_bytes, look, all_cores=False, warm=WARM_UP):
+    def prepare(self, kind, size_bytes, check, all_cores=False, warm=WARM_UP):
         """Makes an array of the kind, and sends a few messages that are not measured."""
         self.forget()
         os.sched_setaffinity(0, self.every_core if all_cores else {self.own})
         self.array = getattr(self.peer, kind)(size_bytes // 8)
         self.array[:] = np.arange(self.array.size, dtype="u8")
         self.first = 0
-        self.peer.look(look)
-        self.look = look
+        self.peer.check(check)
+        self.check = check
         for _ in range(warm):
             self.message()
         return {}
@@ -67,13 +67,13 @@ class Sender:
         self.array += np.uint64(1)
         self.first += 1
         seconds, answer = self.peer.exchange(self.peer.ready(self.array))
-        self.verify(answer, self.look)
+        self.verify(answer, self.check)
         return seconds
 
-    def verify(self, answer, look):
+    def verify(self, answer, check):
         size = self.array.size
         first = self.first
-        if look == "ends":
+        if check == "ends":
             expected = 3 * first + size // 2 + size - 1
         else:
             expected = (size * first + size * (size - 1) // 2) % (1 << 64)

@@ -11,7 +11,7 @@ import time
 import joblib
 import numpy as np
 
-from peers.piped import LOOKS
+from peers.piped import CHECKS
 
 
 class Peer:
@@ -19,7 +19,7 @@ class Peer:
 
     def start(self, receivers, core):
         self._core = core
-        self._look = "ends"
+        self._check = "ends"
         self._file = None
         self.exchange(np.zeros(1, "u8"))
 
@@ -38,12 +38,12 @@ class Peer:
     def ready(self, array):
         return array
 
-    def look(self, how):
-        self._look = how
+    def check(self, how):
+        self._check = how
 
     def exchange(self, array):
         began = time.perf_counter()
-        calls = [joblib.delayed(work)(array, self._look, self._core)]
+        calls = [joblib.delayed(work)(array, self._check, self._core)]
         (answer,) = joblib.Parallel(n_jobs=2, pre_dispatch="all")(calls)
         return time.perf_counter() - began, answer
 
@@ -53,7 +53,7 @@ class Peer:
         get_reusable_executor().shutdown(wait=True)
 
 
-def work(array, look, core):
+def work(array, check, core):
     if core is not None and os.sched_getaffinity(0) != {core}:
         os.sched_setaffinity(0, {core})
-    return LOOKS[look](array)
+    return CHECKS[check](array)

@@ -24,7 +24,7 @@ def every(array):
     return int(array.sum())
 
 
-LOOKS = {"ends": ends, "every": every}
+CHECKS = {"ends": ends, "every": every}
 
 
 class Peer:
@@ -70,7 +70,7 @@ class Peer:
         """Returns the receiver's array, and the function that releases it, if any."""
         return message, None
 
-    def look(self, how):
+    def check(self, how):
         for pipe in self.pipes:
             pipe.send(how)
             pipe.recv()
@@ -100,7 +100,7 @@ class Peer:
 
     def hold(self, array):
         """Sends the array to all receivers, which read and keep it."""
-        self.look(KEEP)
+        self.check(KEEP)
         answers = []
         for pipe in self.pipes:
             pipe.send(self.pack(array))
@@ -108,7 +108,7 @@ class Peer:
         return answers
 
     def drop(self):
-        self.look(DROP)
+        self.check(DROP)
 
     def pids(self):
         return [process.pid for process in self.processes]
@@ -123,7 +123,7 @@ class Peer:
 def serve(peer, pipe, core):
     if core is not None:
         os.sched_setaffinity(0, {core})
-    state = {"look": ends, "kept": None}
+    state = {"check": ends, "kept": None}
     while True:
         message = pipe.recv()
         if isinstance(message, str):
@@ -132,7 +132,7 @@ def serve(peer, pipe, core):
             obey(message, pipe, state)
             continue
         array, close = peer.take(message)
-        answer = state["look"](array)
+        answer = state["check"](array)
         if state["kept"] is not None:
             state["kept"].append((array, close))
         del array, message
@@ -147,7 +147,7 @@ def obey(word, pipe, state):
         while (data := pipe.recv_bytes()) != ECHO_END:
             pipe.send_bytes(data)
     elif word == KEEP:
-        state["look"] = every
+        state["check"] = every
         state["kept"] = []
     elif word == DROP:
         closes = [close for _, close in state["kept"] if close]
@@ -155,4 +155,4 @@ def obey(word, pipe, state):
         for close in closes:
             close()
     else:
-        state["look"] = LOOKS[word]
+        state["check"] = CHECKS[word]

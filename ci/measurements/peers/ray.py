@@ -6,7 +6,7 @@ import time
 import numpy as np
 import ray
 
-from peers.piped import LOOKS
+from peers.piped import CHECKS
 
 STORE_BYTES = 6 << 30
 
@@ -20,8 +20,8 @@ class Actor:
     def pid(self):
         return os.getpid()
 
-    def look(self, array, how):
-        return LOOKS[how](array)
+    def check(self, array, how):
+        return CHECKS[how](array)
 
     def keep(self, array):
         self._kept = array
@@ -44,7 +44,7 @@ class Peer:
             logging_level="error",
             log_to_driver=False,
         )
-        self._look = "ends"
+        self._check = "ends"
         self._put = False
         self._actors = [ray.remote(num_cpus=1)(Actor).remote(core) for _ in range(receivers)]
         self._pids = ray.get([actor.pid.remote() for actor in self._actors])
@@ -62,13 +62,13 @@ class Peer:
     def ready(self, array):
         return ray.put(array) if self._put else array
 
-    def look(self, how):
-        self._look = how
+    def check(self, how):
+        self._check = how
 
     def exchange(self, array):
         began = time.perf_counter()
         reference = array if self._put else ray.put(array)
-        answer = ray.get(self._actors[0].look.remote(reference, self._look))
+        answer = ray.get(self._actors[0].check.remote(reference, self._check))
         del reference
         return time.perf_counter() - began, answer
 

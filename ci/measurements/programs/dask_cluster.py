@@ -28,7 +28,7 @@ def make(count, is_shared, first):
     return array
 
 
-def look(array):
+def ends(array):
     """Returns the ends, so that the time is that of the transport."""
     return float(array[0] + array[-1])
 
@@ -37,7 +37,7 @@ async def fetch(key, address, dask_worker):
     """Returns how long a worker takes to get data from another one, and what it looks at."""
     began = time.perf_counter()
     answer = await get_data_from_worker(dask_worker.rpc, [key], address)
-    return time.perf_counter() - began, look(answer["data"][key])
+    return time.perf_counter() - began, ends(answer["data"][key])
 
 
 class Cluster:
@@ -71,7 +71,7 @@ class Cluster:
         """A task of another worker that needs the array."""
         future = self._made(size_bytes, is_shared)
         began = time.perf_counter()
-        seen = self._client.submit(look, future, workers=self._workers[1:2], pure=False).result()
+        seen = self._client.submit(ends, future, workers=self._workers[1:2], pure=False).result()
         return self._took(began, seen)
 
     def data(self, size_bytes, is_shared):
@@ -88,7 +88,7 @@ class Cluster:
         """The result to the client."""
         future = self._made(size_bytes, is_shared)
         began = time.perf_counter()
-        seen = look(future.result())
+        seen = ends(future.result())
         return self._took(began, seen)
 
     def broadcast(self, size_bytes, is_shared):
@@ -117,7 +117,7 @@ class Cluster:
 
     def _check_all(self, future):
         tasks = [
-            self._client.submit(look, future, workers=[worker], pure=False)
+            self._client.submit(ends, future, workers=[worker], pure=False)
             for worker in self._workers
         ]
         assert self._client.gather(tasks) == [2 * self._count] * WORKERS

@@ -73,11 +73,11 @@ class Standard:
         start = len(self._live)
         self.live(size, count)
         names = [segment.name for segment in self._live[start:]]
-        ready, told = os.pipe()
+        ready, output = os.pipe()
         if os.fork() == 0:
             began = time.perf_counter()
             kept = [SharedMemory(name) for name in names]
-            os.write(told, json.dumps((time.perf_counter() - began) / len(kept)).encode())
+            os.write(output, json.dumps((time.perf_counter() - began) / len(kept)).encode())
             os._exit(0)
         os.wait()
         return json.loads(os.read(ready, 100))
@@ -108,7 +108,7 @@ def median_of(count, work, before=lambda number: None):
 def send(peer, size, count):
     array = peer.shared(size // 8)
     array[:] = 0
-    peer.look("ends")
+    peer.check("ends")
     seconds = []
     for number in range(1, count + 2):
         array += np.uint64(1)

@@ -81,10 +81,10 @@ def main(size, count):
 def measure(size, count):
     cores = sorted(os.sched_getaffinity(0))
     names = f"bench-{os.getpid()}-there", f"bench-{os.getpid()}-back"
-    ready, told = os.pipe()
+    ready, output = os.pipe()
     child = os.fork()
     if child == 0:
-        os.dup2(told, 1)
+        os.dup2(output, 1)
         answer(names[::-1], size, count + WARM_UP, cores[-1])
         os._exit(0)
     os.sched_setaffinity(0, {cores[0]})

@@ -10,7 +10,7 @@ from rows.shared import SIZES, prepared
 ROW = "private"
 BIG = 1 << 24
 QUICK = (peers.OURS, "ray", "pickle5", "pipe")
-LOOKS = {"": "ends", ", every byte read": "every"}
+CHECKS = {"": "ends", ", every byte read": "every"}
 
 
 def measure(bench):
@@ -22,23 +22,25 @@ def steady(bench):
     names = [name for name in peers.present() if not bench.quick or name in QUICK]
     with senders(bench, ROW, names) as running:
         for size_name, size in SIZES.items():
-            for words, look in looks(bench):
+            for words, check in checks(bench):
                 contenders = {
-                    name: contender(bench, sender, size, look) for name, sender in running.items()
+                    name: contender(bench, sender, size, check) for name, sender in running.items()
                 }
                 rounds = bench.pick(7, 2 if size < BIG else 1)
                 bench.measure(
-                    ROW, f"{size_name} steady{words}", contenders | limits(size, look), rounds
+                    ROW, f"{size_name} steady{words}", contenders | limits(size, check), rounds
                 )
 
 
-def looks(bench):
-    return [(words, look) for words, look in LOOKS.items() if not (bench.quick and look == "every")]
+def checks(bench):
+    return [
+        (words, check) for words, check in CHECKS.items() if not (bench.quick and check == "every")
+    ]
 
 
-def limits(size, look):
+def limits(size, check):
     """The bare copy by one core and by all, in the same rounds."""
-    if size < BIG or look != "ends":
+    if size < BIG or check != "ends":
         return {}
     threads = len(os.sched_getaffinity(0))
     return {
@@ -47,21 +49,21 @@ def limits(size, look):
     }
 
 
-def order(size, look):
+def order(size, check):
     """The order to a sender, which may copy much with all cores; a receiver has one core."""
     return {
         "do": "prepare",
         "kind": "private",
         "size_bytes": size,
-        "look": look,
+        "check": check,
         "all_cores": size >= BIG,
     }
 
 
-def contender(bench, sender, size, look):
+def contender(bench, sender, size, check):
     messages = bench.pick(20, 5) if size < BIG else 1
     warm = {"warm": 1} if bench.quick else {}
-    return prepared(sender, order(size, look) | warm, {"do": "round", "messages": messages})
+    return prepared(sender, order(size, check) | warm, {"do": "round", "messages": messages})
 
 
 def cold(bench):
@@ -69,31 +71,31 @@ def cold(bench):
     for size_name, size in SIZES.items():
         if bench.quick and size < BIG:
             continue
-        for words, look in looks(bench):
+        for words, check in checks(bench):
             contenders = {
-                name: first_message(name, size, look) for name in chosen(bench, size, look)
+                name: first_message(name, size, check) for name in chosen(bench, size, check)
             }
             bench.measure(
                 ROW, f"{size_name} cold{words}", contenders, bench.pick(5 if size > BIG else 3, 1)
             )
 
 
-def chosen(bench, size, look):
+def chosen(bench, size, check):
     """The peers of a run; a quick run has only those of targets, since Ray starts slowly (6 s)."""
     if bench.quick:
         return [peers.OURS, "pickle5"]
-    return [name for name in peers.present() if name != "ray" or (size > BIG and look == "ends")]
+    return [name for name in peers.present() if name != "ray" or (size > BIG and check == "ends")]
 
 
-def first_message(name, size, look):
+def first_message(name, size, check):
     """The first message after one of 80 bytes, so that code is loaded and memory is not."""
 
     def run():
         sender = Sender(name)
         try:
-            sender.ask(**(order(80, look) | {"warm": 0}))
+            sender.ask(**(order(80, check) | {"warm": 0}))
             sender.ask(do="round", messages=1)
-            sender.ask(**(order(size, look) | {"warm": 0}))
+            sender.ask(**(order(size, check) | {"warm": 0}))
             return sender.ask(do="round", messages=1)["seconds"]
         finally:
             sender.close()

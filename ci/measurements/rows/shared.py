@@ -44,7 +44,7 @@ def arrays(bench, sender, name, size):
         "do": "prepare",
         "kind": "shared" if name != "pipe" else "private",
         "size_bytes": size,
-        "look": "ends",
+        "check": "ends",
     }
     if bench.quick:
         order["warm"] = 1
