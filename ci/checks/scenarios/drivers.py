@@ -128,6 +128,7 @@ class Process:
         return self.status()
 
     def kill(self, number=signal.SIGKILL):
+        self.ended_as = signal.Signals(number).name
         os.kill(self.pid, number)
         return self.status()
 
