@@ -68,7 +68,6 @@ pub use memory::segment::{
 pub use memory::slab::limit_pool;
 pub use memory::sweep::{Swept, empty_pool, sweep, sweep_dead, trim_pool};
 pub use system::Access;
-#[cfg(linux_backend)]
 #[doc(hidden)]
 pub use system::SharedWords;
 #[cfg(linux_backend)]

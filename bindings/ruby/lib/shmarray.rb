@@ -103,11 +103,9 @@ module Shmarray
   end
 
   private_class_method :bind_numo, :sweep_dead, :make_room, :reuse_dead, :room?, :arrays_in?,
-                       :extended?
-  if defined?(JobCounter)
-    private_class_method :job_counter, :process_fd, :write_some
-    private_constant :JobCounter
-  end
+                       :extended?, :job_counter
+  private_class_method :process_fd, :write_some if respond_to?(:process_fd)
+  private_constant :JobCounter
 
   # @!parse
   #   # The version of the gem and of core.

@@ -34,8 +34,6 @@ pub(crate) use counted::fd::{AsFd, BorrowedFd, OwnedFd};
 #[cfg(unix)]
 pub(crate) use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-#[cfg(not(linux_backend))]
-pub(crate) use backend::SharedWords;
 pub(crate) use backend::{
     Appearances, CAN_PERSIST, Counted, Dead, Directory, EventFd, FamilyLock, ForeignFile,
     FutexPage, HAS_TRANSPORT, Liveness, Mapping, Mutex, MutexGuard, Owner, SegmentFile,
@@ -46,6 +44,8 @@ pub(crate) use backend::{
     socket, sweep_names, sweep_tickets, thread_ns, ticket_of, unlink_name, unlink_ticket, wake_at,
     without_fork,
 };
+#[cfg(not(linux_backend))]
+pub use counted::SharedWords;
 #[cfg(linux_backend)]
 pub use linux::SharedWords;
 /// What the handlers of forks and of the exit need, which no other backend has.

@@ -371,11 +371,16 @@ impl FutexPage {
     }
 }
 
+/// Words that processes share: there are none. Hidden: it is for this project's bindings.
 #[derive(Debug)]
-pub(crate) enum SharedWords {}
+pub enum SharedWords {}
 
 impl SharedWords {
-    pub(crate) fn new(_words: usize) -> Result<Self> {
+    /// Fails.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`].
+    pub fn new(_words: usize) -> Result<Self> {
         Err(NO_MESSAGES)
     }
 
@@ -383,7 +388,8 @@ impl SharedWords {
         Err(NO_MESSAGES)
     }
 
-    pub(crate) fn words(&self) -> &[AtomicU64] {
+    /// Returns the words.
+    pub fn words(&self) -> &[AtomicU64] {
         match *self {}
     }
 

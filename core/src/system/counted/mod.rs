@@ -11,3 +11,5 @@ mod absent;
 pub(super) mod memory;
 #[cfg(portable_backend)]
 pub(super) mod portable;
+
+pub use absent::SharedWords;

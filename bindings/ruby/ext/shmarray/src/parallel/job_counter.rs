@@ -41,11 +41,7 @@ struct JobCounter {
     jobs: u64,
 }
 
-impl DataTypeFunctions for JobCounter {
-    fn size(&self) -> usize {
-        size_of::<Self>()
-    }
-}
+impl DataTypeFunctions for JobCounter {}
 
 /// Defines the class.
 pub(super) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {

@@ -3,7 +3,6 @@
 use magnus::{Error, RModule, Ruby};
 
 mod contained;
-#[cfg(target_os = "linux")]
 mod job_counter;
 #[cfg(target_os = "linux")]
 mod system;
@@ -12,7 +11,6 @@ mod system;
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     #[cfg(target_os = "linux")]
     system::define(shmarray)?;
-    #[cfg(target_os = "linux")]
     job_counter::define(ruby, shmarray)?;
     contained::define(shmarray)
 }
