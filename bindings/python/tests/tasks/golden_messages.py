@@ -1,9 +1,10 @@
-"""The messages in golden/, which WIRE.md explains, and the functions that write them today.
+"""The messages in golden.json, which WIRE.md explains, and the functions that write them today.
 
 python bindings/python/tests/tasks/golden_messages.py --write
 writes them again, after a change of the format with a new `VERSION`.
 """
 
+import json
 import pathlib
 import sys
 from unittest import mock
@@ -20,7 +21,7 @@ from shmarray._tasks._ipc import _message
 from shmarray._tasks._workers import _pipe
 from shmarray._wire import VERSION
 
-GOLDEN = pathlib.Path(__file__).parent / "golden"
+GOLDEN = pathlib.Path(__file__).with_name("golden.json")
 HANDLE = (
     '{{"shmarray":1,"segment":"{:a<24}","generation":{},"offset":0,'
     '"dtype":"<f8","shape":[3],"strides":[8],"ticket":{}}}'
@@ -130,16 +131,14 @@ MESSAGES = {
     "queue_with_tasks": lambda: queued(mp.JoinableQueue(), PLAIN),
     "queue_with_slots_and_tasks": lambda: queued(mp.JoinableQueue(4), PLAIN),
 }
-"""The functions that write the messages, by the names of the files."""
+"""The functions that write the messages, by name."""
 
 
 def golden(name):
-    return (GOLDEN / f"{name}.bin").read_bytes()
+    return bytes.fromhex(json.loads(GOLDEN.read_text())[name])
 
 
 if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
-    GOLDEN.mkdir(exist_ok=True)
-    for name, write in MESSAGES.items():
-        (GOLDEN / f"{name}.bin").write_bytes(write())
-    (GOLDEN / "VERSION").write_text(f"{VERSION}\n")
+    made = {name: write().hex() for name, write in MESSAGES.items()}
+    GOLDEN.write_text(json.dumps({"version": VERSION, **made}, indent=0) + "\n")
     print(f"{len(MESSAGES)} golden messages, core {_core.__version__}")
