@@ -13,17 +13,20 @@ means = []
 missed = printed = 0
 until printed == lines && lines.positive?
   begin
-    means << edges.receive(&:mean)
+    message = edges.receive do |frame, received|
+      means << frame.mean
+      received
+    end
   rescue EOFError
     sleep 0.1 # no filter sends now
     next
   end
-  missed += edges.last.missed
+  missed += message.missed
   next if means.size < per_line
 
-  age = (Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond) - edges.last.time_ns) / 1e6
+  age = (Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond) - message.time_ns) / 1e6
   mean = means.sum / means.size
-  puts "#{means.size} frames of #{edges.last.meta}, edges #{mean.round(2)}, #{missed} missed, " \
+  puts "#{means.size} frames of #{message.meta}, edges #{mean.round(2)}, #{missed} missed, " \
        "#{age.round(2)} ms old"
   $stdout.flush
   means.clear

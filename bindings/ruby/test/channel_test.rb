@@ -42,12 +42,17 @@ class ChannelTest < SharedMemoryTest
     before = Process.clock_gettime(Process::CLOCK_REALTIME, :nanosecond)
     assert_equal 0, post(sends, 7, meta: "left")
     assert_equal 1, post(sends, 8)
-    assert_equal 7, received(receives)
-    last = receives.last
+    message = receives.receive do |array, received|
+      assert_equal 7, array[0]
+      received
+    end
     assert_equal [0, "left", 0, Encoding::BINARY],
-                 [last.sequence, last.meta, last.missed, last.meta.encoding]
-    assert_operator last.time_ns, :>=, before
-    assert_equal [8, "", 1], [received(receives), receives.last.meta, receives.last.sequence]
+                 [message.sequence, message.meta, message.missed, message.meta.encoding]
+    assert_operator message.time_ns, :>=, before
+    assert_raises(IOError) { message.keep }
+    assert_raises(IOError) { message.copy }
+    assert_equal [8, "", 1],
+                 (receives.receive { |array, found| [array[0], found.meta, found.sequence] })
     assert_equal ["numbers", [2], "<i4", 2, :queue, false],
                  [sends.name, sends.shape, sends.dtype, sends.slots, sends.mode, sends.follower?]
   end
@@ -91,6 +96,63 @@ class ChannelTest < SharedMemoryTest
     assert_equal :result, (post(channel, 1) && channel.receive { :result })
   end
 
+  def test_a_kept_array_keeps_its_slot_and_a_copy_does_not
+    channel = numbers(slots: 1)
+    post(channel, 7)
+    copy = channel.receive { |_, message| message.copy }
+    post(channel, 8, timeout: 0)
+    kept = channel.receive { |_, message| message.keep }
+    assert_raises(Shmarray::TimeoutError) { post(channel, 9, timeout: 0) }
+    assert_equal [7, 8], [copy[0], kept[0]]
+    kept.close
+    post(channel, 9, timeout: 0)
+  end
+
+  def test_methods_of_enumerable_that_return_arrays_give_copies
+    sends = numbers(slots: 2)
+    receives = other
+    thread = Thread.new do
+      8.times { |number| post(sends, number) }
+      sends.close
+    end
+    assert_equal 0, receives.first[0]
+    assert_equal([1, 2], receives.first(2).map { |a| a[0] })
+    assert_equal 3, receives.each.next[0]
+    assert_equal 4, receives.find { |a| a[0] == 4 }[0]
+    assert_equal([5, 6, 7], receives.to_a.map { |a| a[0] })
+    thread.join
+  end
+
+  def test_blocks_and_lambdas_take_the_array_with_or_without_its_message
+    sends = numbers
+    receives = other
+    6.times { |number| post(sends, number, meta: number.to_s) }
+    assert_equal "0", (receives.receive { |_, message| message.meta })
+    assert_equal 1, receives.receive(&->(array) { array[0] })
+    assert_equal "2", receives.receive(&->(_, message) { message.meta })
+    assert_equal 3.0, receives.receive(&:mean)
+    sends.close
+    assert_equal [[4, 0], [5, 1]], receives.each_with_index.map { |a, i| [a[0], i] }
+  end
+
+  def test_threads_that_share_a_channel_have_the_metadata_of_their_own_messages
+    channel = numbers(slots: 8)
+    sends = other
+    seen = Queue.new
+    threads = Array.new(4) do
+      Thread.new do
+        channel.each do |array, message|
+          Thread.pass
+          seen << [array[0], message.meta.to_i, message.sequence]
+        end
+      end
+    end
+    500.times { |number| post(sends, number, meta: number.to_s) }
+    sends.close
+    threads.each(&:join)
+    assert_equal Array.new(500) { |number| [number] * 3 }, Array.new(seen.size) { seen.pop }.sort
+  end
+
   def test_the_stream_ends_after_what_was_sent
     sends = numbers
     receives = other
@@ -118,7 +180,7 @@ class ChannelTest < SharedMemoryTest
       post(sends, number)
       assert_equal number, received(quick)
     end
-    assert_equal [3, 3], [received(slow), slow.last.missed]
+    assert_equal [3, 3], (slow.receive { |array, message| [array[0], message.missed] })
     refute_predicate late, :ready?
     post(sends, 9)
     assert_equal 9, received(late)

@@ -13,9 +13,27 @@ class NumoChannelTest < NumoTest
     end
     sends.send_array(Numo::SFloat.ones(2, 3))
     sends.close
-    assert_equal [15.0, 6.0], receives.map(&:sum)
-    assert_equal 1, receives.last.sequence
+    found = []
+    receives.each { |frame, message| found << [frame.sum, message.meta, message.sequence] }
+    assert_equal [[15.0, "left", 0], [6.0, "", 1]], found
     assert_raises(TypeError) { Numo::Shared::Channel.create("bits", Numo::Bit, [2]) }
+  end
+
+  def test_a_frame_is_empty_after_its_block_unless_it_is_kept
+    channel = Numo::Shared::Channel.create("frames", Numo::Int32, [2, 3], slots: 2)
+    frame = nil
+    channel.loan { |a| (frame = a).fill(1) }
+    assert_equal [[0, 0], 0], [frame.shape, frame.size]
+    channel.receive { |a| frame = a }
+    assert_equal [[0, 0], 0], [frame.shape, frame.size]
+    channel.loan { |a| a.fill(2) }
+    kept = channel.receive { |_, message| message.keep }
+    channel.loan { |a| a.fill(3) }
+    copy = channel.receive { |_, message| message.copy }
+    assert_equal [2 * 6, 3 * 6], [kept.sum, copy.sum]
+    channel.loan { |a| a.fill(4) }
+    assert_equal 24, channel.first.sum
+    assert_equal 12, kept.sum
   end
 
   def test_arrays_that_lie_elsewhere_arrive_as_they_are

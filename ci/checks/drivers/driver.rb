@@ -99,8 +99,7 @@ class Driver
 
   def do_receive(text)
     channel = self.class::CHANNEL.open(text)
-    compared = channel.receive { |array| compare(array, channel.dtype) }
-    "#{compared} #{channel.last.meta}"
+    channel.receive { |array, message| "#{compare(array, channel.dtype)} #{message.meta}" }
   ensure
     channel&.close
   end
@@ -360,8 +359,8 @@ class Driver
   end
 
   def receive_by(channel)
-    channel.receive(timeout: TIMEOUT) do |array|
-      all?(array, channel.last.meta.to_i) ? "ok 1" : "bad 0"
+    channel.receive(timeout: TIMEOUT) do |array, message|
+      all?(array, message.meta.to_i) ? "ok 1" : "bad 0"
     end
   end
 

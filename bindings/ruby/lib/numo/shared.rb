@@ -124,7 +124,8 @@ module Numo
     #   @return [Hash{Symbol => Integer}]
 
     # These are for the guards and for Numo::Parallel.
-    private_class_method :copied?, :copy_to, :copy_if_room, :dtype_of, :shareable?, :unfilled?
+    private_class_method :copied?, :copy_to, :copy_if_room, :dtype_of, :empty, :shareable?,
+                         :unfilled?
   end
 end
 

@@ -18,15 +18,62 @@ module Shmarray
   #   viewer = Shmarray::Channel.open("frames")
   #   camera.loan(meta: "left") { |frame| frame.fill(0.5) }
   #   camera.close
-  #   viewer.each { |frame| frame.sum } # ends, since every sender has closed
-  #   viewer.last.meta # => "left"
+  #   seen = []
+  #   viewer.each { |frame, message| seen << frame.sum << message.meta } # until all have closed
+  #   seen # => [3.0, "left"]
+  #
+  # An array of a message lies in its slot, so it is valid inside its block. {Delivery#keep} keeps
+  # the slot for longer. Methods of Enumerable that return arrays, and an Enumerator, give copies.
   class Channel
     include Enumerable
 
-    # What is known of a message: +sequence+ (0 for the first of the channel), +time_ns+
-    # (nanoseconds since 1970), +meta+ (the bytes that were sent beside it) and +missed+ (messages
-    # that were dropped since the one before).
-    MessageInfo = Struct.new(:sequence, :time_ns, :meta, :missed)
+    # A received message, which blocks get beside its array.
+    class Delivery
+      # @!method sequence
+      #   @return [Integer] 0 for the first message of the channel, 1 more for each after it
+      # @!method time_ns
+      #   @return [Integer] when it was published, in nanoseconds since 1970
+      # @!method meta
+      #   @return [String] the bytes that were sent beside the array
+      # @!method missed
+      #   @return [Integer] how many messages were dropped since the one before
+
+      # Lets the array keep its slot for as long as the array lives, or until it is closed. Senders
+      # have a slot less meanwhile.
+      # @return [Array, Numo::NArray] the array of the block
+      # @raise [IOError] after the block
+      def keep
+        @kept = given
+      end
+
+      # @return [Array, Numo::NArray] a copy of the array
+      # @raise [IOError] after the block
+      def copy
+        given.dup
+      end
+
+      # Yields the array, and then gives the slot back, unless the array keeps it.
+      # @private
+      def hand_over(channel)
+        array = self.array
+        @given = channel.send(:for_block, array)
+        yield @given, self
+      ensure
+        if @kept
+          let_go
+        else
+          channel.send(:withdraw, array, @given) if @given
+          release
+        end
+        @given = nil
+      end
+
+      private
+
+      def given
+        @given or raise IOError, "the message's slot was given back"
+      end
+    end
 
     class << self
       # Makes a channel whose messages are arrays of this dtype and shape.
@@ -139,9 +186,6 @@ module Shmarray
     #     finds nothing makes it unreadable. The channel owns it, and a thread of the library sets
     #     it.
 
-    # @return [MessageInfo, nil] what is known of the message that was received last
-    attr_reader :last
-
     # Takes a slot, and publishes it at the end of the block. If the block raises or is left, the
     # slot is given back and nobody receives anything.
     #
@@ -159,11 +203,12 @@ module Shmarray
       loan = Waits.in_steps(timeout, NO_SLOT) { |step| lend_within(shape, step) }
       begin
         array = loan.array
-        yield for_block(array)
-        array.close
+        given = for_block(array)
+        yield given
+        withdraw(array, given)
         loan.publish(meta)
       ensure
-        array&.close
+        withdraw(array, given) if given
         loan.cancel
       end
     end
@@ -184,26 +229,47 @@ module Shmarray
     #
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @yieldparam array [Array] in its slot; closed at the end of the block
+    # @yieldparam message [Delivery] its metadata, and what keeps or copies the array
     # @return [Object] the block's
     # @raise [TimeoutError] if no message came in that time
     # @raise [EOFError] if no process sends any more and all was received
     # @raise [IOError] if the channel is closed
     def receive(timeout: nil, &block)
-      hand_over(next_delivery(timeout), &block)
+      next_delivery(timeout).hand_over(self, &both(block))
     end
 
     # Receives until every sender has closed or died; {#sender_died?} tells which. Without a block
-    # it returns an Enumerator, whose arrays are closed when the next is asked for.
+    # it returns an Enumerator, which gives copies.
     #
-    # @yieldparam array [Array]
+    # @yieldparam array [Array] as for {#receive}
+    # @yieldparam message [Delivery]
     # @return [self, Enumerator]
     def each(&block)
       return to_enum unless block
 
+      block = both(block)
       while (delivery = next_delivery_or_end)
-        hand_over(delivery, &block)
+        delivery.hand_over(self, &block)
       end
       self
+    end
+
+    # The messages in their slots, for methods of Enumerable that keep none of them.
+    # @private
+    InPlace = Struct.new(:channel) do
+      include Enumerable
+
+      def each
+        channel.each { |array| yield array } # rubocop:disable Style/ExplicitBlockArgument
+      end
+    end
+    private_constant :InPlace
+
+    %i[all? any? collect count each_with_index each_with_object filter_map flat_map inject map none?
+       reduce sum].each do |name|
+      define_method(name) do |*arguments, &block|
+        block ? InPlace.new(self).public_send(name, *arguments, &block) : super(*arguments)
+      end
     end
 
     # Returns whether a receive would not wait, after at most so many seconds.
@@ -251,13 +317,16 @@ module Shmarray
       nil
     end
 
-    def hand_over(delivery)
-      @last = MessageInfo.new(*delivery.info)
-      array = delivery.array
-      yield for_block(array)
-    ensure
-      array&.close
-      delivery.release
+    # Returns a block that takes an array and its message. Ruby's own blocks, such as those of
+    # Enumerable's methods, keep what they get, so they get copies. Lambdas count their arguments.
+    def both(block)
+      if block.lambda?
+        takes_one = block.arity == 1 || !block.source_location
+        return takes_one ? ->(array, _) { block.call(array) } : block
+      end
+      return block if block.source_location
+
+      ->(_, message) { block.call(message.copy) }
     end
 
     def scheduled?
@@ -267,6 +336,11 @@ module Shmarray
     # Returns the array as blocks get it.
     def for_block(array)
       array
+    end
+
+    # Makes the array that a block got unusable.
+    def withdraw(array, _given)
+      array.close
     end
   end
 end

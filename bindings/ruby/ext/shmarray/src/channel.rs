@@ -36,10 +36,17 @@ struct ChannelObject {
 #[magnus(class = "Shmarray::Channel::Loan", free_immediately, size)]
 struct LoanObject(RefCell<Option<Loan>>);
 
-/// A received message; `None` after it was released.
+/// A received message.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Channel::Delivery", free_immediately, size)]
-struct DeliveryObject(RefCell<Option<Delivery>>);
+struct DeliveryObject {
+    /// `None` after it was released, or its arrays keep the slot.
+    delivery: RefCell<Option<Delivery>>,
+    sequence: u64,
+    time_ns: u64,
+    missed: u64,
+    meta: Vec<u8>,
+}
 
 impl DataTypeFunctions for ChannelObject {}
 impl DataTypeFunctions for LoanObject {}
@@ -77,9 +84,13 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     loan.define_method("cancel", method!(LoanObject::cancel, 0))?;
     let delivery = channel.define_class("Delivery", ruby.class_object())?;
     delivery.undef_default_alloc_func();
-    delivery.define_method("array", method!(DeliveryObject::array, 0))?;
-    delivery.define_method("info", method!(DeliveryObject::info, 0))?;
-    delivery.define_method("release", method!(DeliveryObject::release, 0))?;
+    delivery.define_method("sequence", method!(DeliveryObject::sequence, 0))?;
+    delivery.define_method("time_ns", method!(DeliveryObject::time_ns, 0))?;
+    delivery.define_method("missed", method!(DeliveryObject::missed, 0))?;
+    delivery.define_method("meta", method!(DeliveryObject::meta, 0))?;
+    delivery.define_private_method("array", method!(DeliveryObject::array, 0))?;
+    delivery.define_private_method("release", method!(DeliveryObject::release, 0))?;
+    delivery.define_private_method("let_go", method!(DeliveryObject::let_go, 0))?;
     look_up_class::<ChannelObject>(ruby)?;
     look_up_class::<LoanObject>(ruby)?;
     look_up_class::<DeliveryObject>(ruby)
@@ -289,7 +300,7 @@ impl ChannelObject {
         let received = waits(seconds, |step| channel.receive(Some(step)));
         match unless_interrupted(received).or_raise(ruby)? {
             Some(Delivered::Message(delivery)) => {
-                Ok(Some(ruby.obj_wrap(DeliveryObject(RefCell::new(Some(delivery)))).as_value()))
+                Ok(Some(ruby.obj_wrap(DeliveryObject::new(delivery)).as_value()))
             }
             Some(Delivered::TimedOut) | None => Ok(None),
             Some(ref ended @ Delivered::Ended { died, .. }) => {
@@ -342,27 +353,47 @@ impl LoanObject {
 }
 
 impl DeliveryObject {
+    fn new(delivery: Delivery) -> Self {
+        Self {
+            sequence: delivery.sequence(),
+            time_ns: delivery.time_ns(),
+            missed: delivery.missed(),
+            meta: delivery.meta().to_vec(),
+            delivery: RefCell::new(Some(delivery)),
+        }
+    }
+
+    fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    fn time_ns(&self) -> u64 {
+        self.time_ns
+    }
+
+    fn missed(&self) -> u64 {
+        self.missed
+    }
+
+    fn meta(ruby: &Ruby, this: &Self) -> RString {
+        ruby.str_from_slice(&this.meta)
+    }
+
     /// Returns the array, in its slot.
     fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = unless_closed(ruby, &this.0, "delivery")?.array().clone();
-        Ok(ArrayObject::holding(ruby, array))
+        let array = this.delivery.borrow().as_ref().map(|delivery| delivery.array().clone());
+        Ok(ArrayObject::holding(ruby, array.ok_or_else(|| closed(ruby, "delivery"))?))
     }
 
-    /// Returns the sequence number, the time in nanoseconds since 1970, the metadata, and the
-    /// number of messages that were missed.
-    fn info(ruby: &Ruby, this: &Self) -> Result<RArray, Error> {
-        let delivery = unless_closed(ruby, &this.0, "delivery")?;
-        let info = ruby.ary_new();
-        info.push(delivery.sequence())?;
-        info.push(delivery.time_ns())?;
-        info.push(ruby.str_from_slice(delivery.meta()))?;
-        info.push(delivery.missed())?;
-        Ok(info)
-    }
-
+    /// Gives the slot back, also if there are arrays in it.
     fn release(&self) {
-        if let Some(delivery) = self.0.take() {
+        if let Some(delivery) = self.delivery.take() {
             delivery.release();
         }
+    }
+
+    /// Lets the arrays in the slot keep it.
+    fn let_go(&self) {
+        drop(self.delivery.take());
     }
 }

@@ -297,6 +297,27 @@ pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
     read(numo, value, 1).is_some_and(|found| found.shared)
 }
 
+/// Makes an array in a slot of a channel empty along each dimension: what it showed will be another
+/// message's. Any other array stays.
+pub(crate) fn empty(value: Value) {
+    let object = value.as_raw();
+    if !is_ours(object) {
+        return;
+    }
+    // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`. Ruby's lock is held,
+    // and Numo has no reference to the struct outside of its calls.
+    let shared = unsafe { &mut *struct_of(object).cast::<SharedData>() };
+    let front = &mut shared.stock.front;
+    if !shared.lease.is_in_slot() || front.ndim == 0 {
+        return;
+    }
+    // SAFETY: there must be so many numbers, and nobody else may use them meanwhile. `set_shape` or
+    // Numo's `reshape!` made one for each dimension, and Ruby's lock is held.
+    let shape = unsafe { std::slice::from_raw_parts_mut(front.shape, front.ndim.into()) };
+    shape.fill(0);
+    front.size = 0;
+}
+
 /// Returns whether the array that has the elements is of one of our data types.
 fn is_ours(object: VALUE) -> bool {
     let ours = Some(free as unsafe extern "C" fn(*mut c_void));

@@ -15,7 +15,7 @@ use crate::array::{ArrayObject, array_of, bytes_of};
 use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
-use crate::numo_array::{NumoElements, define_types, is_shared, make, read};
+use crate::numo_array::{NumoElements, define_types, empty, is_shared, make, read};
 use crate::sources::Source;
 use crate::{arguments, segments};
 
@@ -36,6 +36,7 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
     shared.define_singleton_method("copy_if_room", function!(copy_if_room, 1))?;
     shared.define_singleton_method("copied?", function!(is_copied, 1))?;
+    shared.define_singleton_method("empty", function!(empty, 1))?;
     shared.define_singleton_method("unfilled?", function!(is_unfilled, 1))?;
     shared.define_singleton_method("handle", function!(handle, 1))?;
     shared.define_singleton_method("handle_to_send", function!(handle_to_send, 1))?;

@@ -4,8 +4,8 @@ module Numo
   module Shared
     # A channel whose arrays are Numo's: {Shmarray::Channel} has the methods.
     #
-    # An array of a message or a loan is valid inside its block. Numo cannot close it: afterwards
-    # its slot has other messages, and it must not be used. Copy what you need.
+    # An array of a message or a loan is valid inside its block. Afterwards it is empty, since its
+    # slot gets other messages. A view of it is not: copy what you need of one.
     #
     # @example
     #   frames = Numo::Shared::Channel.create("frames", Numo::SFloat, [2, 3])
@@ -25,6 +25,10 @@ module Numo
 
       def for_block(array)
         Shared.attach(array)
+      end
+
+      def withdraw(_array, given)
+        Shared.send(:empty, given)
       end
     end
   end
