@@ -21,10 +21,9 @@ WORKERS = 4
 
 def work(images, answers):
     """Counts the grey levels of each image."""
-    for image in images:
-        number = images.last.meta
-        with answers.loan(meta=number) as counts:
-            counts[:] = np.bincount(image.ravel(), minlength=256)
+    for message in images.messages():
+        with answers.loan(meta=message.meta) as counts:
+            counts[:] = np.bincount(message.array.ravel(), minlength=256)
     answers.close()
 
 
@@ -41,8 +40,8 @@ def collect(answers, seen):
     """Takes what is there. Returns how many answers came."""
     came = 0
     while answers.poll(0.5 if came == 0 else 0):
-        with answers.receive() as counts:
-            seen[int.from_bytes(answers.last.meta, "little")] = counts.copy()
+        with answers.receive_message() as message:
+            seen[int.from_bytes(message.meta, "little")] = message.copy()
         came += 1
     return came
 

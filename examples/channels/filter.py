@@ -24,9 +24,9 @@ def main():
         "edges", shape, "u1", mode="broadcast", when_full="drop_oldest", exist_ok=True
     )
     while True:
-        for frame in camera:
-            with found.loan(meta=camera.last.meta) as out:
-                edges(frame, out)
+        for message in camera.messages():
+            with found.loan(meta=message.meta) as out:
+                edges(message.array, out)
         time.sleep(0.1)  # no camera sends now
 
 

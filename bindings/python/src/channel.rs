@@ -1,12 +1,12 @@
 //! Channels: loans and deliveries as context managers, iteration, and the fd for event loops.
 //!
-//! An array of a slot is an ndarray as any other. When its `with` ends, the slot goes back and the
-//! ndarray becomes read-only: it must not be used from then on, but it does no harm.
+//! An array of a slot is an ndarray as any other. When its `with` ends, it is emptied and the slot
+//! goes back, unless there are views of it: they keep the slot of a delivery.
 #![allow(unsafe_code)] // a copy from memory that NumPy describes
 
-mod last;
+mod delivery;
 mod options;
-mod slot_arrays;
+mod slot_array;
 
 use std::borrow::Cow;
 use std::ffi::c_int;
@@ -24,21 +24,20 @@ use crate::error::{Full, expected, timed_out, to_py, value_error};
 use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
-use crate::segment_memory;
 use crate::text_of;
 use crate::wait::{at_once_or_in_steps, wait_in_steps};
 
-pub(crate) use last::Last;
-use last::MessageInfo;
+pub(crate) use delivery::Delivery;
+use delivery::Held;
 use options::Options;
-use slot_arrays::SlotArrays;
+pub(crate) use slot_array::has_borrowed;
+use slot_array::{SlotArray, SlotArrays};
 
 /// A bounded queue of arrays between processes.
 #[pyclass(frozen, subclass, weakref, module = "shmarray._core")]
 pub(crate) struct Channel {
     channel: shmarray::Channel,
     receives: bool,
-    last: Mutex<Option<MessageInfo>>,
     sender_died: AtomicBool,
     arrays: SlotArrays,
 }
@@ -46,13 +45,7 @@ pub(crate) struct Channel {
 impl Channel {
     fn new(channel: shmarray::Channel, receives: bool) -> Self {
         let arrays = SlotArrays::of(&channel);
-        Self {
-            channel,
-            receives,
-            last: Mutex::new(None),
-            sender_died: AtomicBool::new(false),
-            arrays,
-        }
+        Self { channel, receives, sender_died: AtomicBool::new(false), arrays }
     }
 
     fn open(
@@ -113,8 +106,10 @@ impl Channel {
         }
     }
 
-    fn set_last(&self, delivery: &shmarray::Delivery) {
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(MessageInfo::of(delivery));
+    fn receive_held(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Held> {
+        let delivery = self.receive_delivery(py, timeout)?;
+        let array = self.arrays.view(py, delivery.slot(), delivery.array())?;
+        Ok(Held { delivery, array })
     }
 }
 
@@ -214,19 +209,22 @@ impl Channel {
 
     /// Returns a context manager: the array of the next message, in its slot.
     #[pyo3(signature = (timeout=None))]
-    fn receive(slf: Bound<'_, Self>, timeout: Option<f64>) -> Delivery {
-        Delivery { channel: slf.unbind(), timeout, held: Mutex::new(None) }
+    fn receive(slf: Bound<'_, Self>, timeout: Option<f64>) -> ArrayContext {
+        ArrayContext { channel: slf.unbind(), timeout, held: Mutex::new(None) }
     }
 
-    fn __iter__(slf: Bound<'_, Self>) -> Messages {
-        Messages(Delivery { channel: slf.unbind(), timeout: None, held: Mutex::new(None) })
+    /// Returns a context manager: the next message.
+    #[pyo3(signature = (timeout=None))]
+    fn receive_message(slf: Bound<'_, Self>, timeout: Option<f64>) -> DeliveryContext {
+        DeliveryContext { channel: slf.unbind(), timeout, delivery: Mutex::new(None) }
     }
 
-    /// What is known of the message that was received last, or None.
-    #[getter]
-    fn last(&self, py: Python<'_>) -> Option<Last> {
-        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        last.map(|facts| facts.to_last(py))
+    fn __iter__(slf: Bound<'_, Self>) -> Arrays {
+        Arrays { channel: slf.unbind(), held: Mutex::new(None) }
+    }
+
+    fn _deliveries(slf: Bound<'_, Self>) -> Deliveries {
+        Deliveries { channel: slf.unbind(), delivery: Mutex::new(None) }
     }
 
     /// Returns whether a receive would not wait, and waits for that at most so many seconds.
@@ -336,7 +334,7 @@ pub(crate) struct Loan {
     shape: Option<Vec<u64>>,
     timeout: Option<f64>,
     meta: Vec<u8>,
-    lent: Mutex<Option<(shmarray::Loan, Py<PyAny>)>>,
+    lent: Mutex<Option<(shmarray::Loan, SlotArray)>>,
 }
 
 #[pymethods]
@@ -345,9 +343,9 @@ impl Loan {
         refuse_twice(self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
         let loan = self.channel.get().lend(py, self.shape.as_deref(), self.timeout)?;
         let array = self.channel.get().arrays.view(py, Some(loan.slot()), loan.array())?;
-        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((loan, array.clone().unbind()));
-        Ok(array)
+        let ndarray = array.ndarray(py);
+        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some((loan, array));
+        Ok(ndarray)
     }
 
     #[pyo3(signature = (error=None, _value=None, _traceback=None, /))]
@@ -360,7 +358,7 @@ impl Loan {
     ) -> PyResult<()> {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
-        slot_arrays::make_readonly(array.bind(py))?;
+        array.empty(py);
         if error.is_none() {
             loan.publish(&self.meta).map(drop).map_err(to_py)
         } else {
@@ -374,48 +372,35 @@ fn refuse_twice(is_entered: bool) -> PyResult<()> {
     if is_entered { Err(PyRuntimeError::new_err("it is entered already")) } else { Ok(()) }
 }
 
-/// A message that was received for a ``with``, and whose slot goes back at its end.
-#[pyclass(frozen, module = "shmarray._core")]
-pub(crate) struct Delivery {
-    channel: Py<Channel>,
-    timeout: Option<f64>,
-    held: Mutex<Option<(shmarray::Delivery, Py<PyAny>)>>,
+/// What a `with` or a loop has received.
+fn take<T>(held: &Mutex<Option<T>>) -> Option<T> {
+    held.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
 
-impl Delivery {
-    /// `to_array` makes the ndarray of a message.
-    fn enter<'py>(
-        &self,
-        py: Python<'py>,
-        to_array: impl FnOnce(&Channel, &shmarray::Delivery) -> PyResult<Bound<'py, PyAny>>,
-    ) -> PyResult<Bound<'py, PyAny>> {
-        let channel = self.channel.get();
-        let delivery = channel.receive_delivery(py, self.timeout)?;
-        let array = to_array(channel, &delivery)?;
-        channel.set_last(&delivery);
-        *self.held.lock().unwrap_or_else(PoisonError::into_inner) =
-            Some((delivery, array.clone().unbind()));
-        Ok(array)
-    }
+fn put<T>(held: &Mutex<Option<T>>, value: T) {
+    *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
+}
 
-    fn give_back(&self, py: Python<'_>) -> PyResult<()> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((delivery, array)) = held else { return Ok(()) };
-        if delivery.slot().is_some() {
-            slot_arrays::make_readonly(array.bind(py))?;
-        }
-        delivery.release();
-        Ok(())
-    }
+fn is_there<T>(held: &Mutex<Option<T>>) -> bool {
+    held.lock().unwrap_or_else(PoisonError::into_inner).is_some()
+}
+
+/// The array of a message, for a ``with``.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct ArrayContext {
+    channel: Py<Channel>,
+    timeout: Option<f64>,
+    held: Mutex<Option<Held>>,
 }
 
 #[pymethods]
-impl Delivery {
+impl ArrayContext {
     fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        refuse_twice(self.held.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
-        self.enter(py, |channel, delivery| {
-            channel.arrays.view(py, delivery.slot(), delivery.array())
-        })
+        refuse_twice(is_there(&self.held))?;
+        let held = self.channel.get().receive_held(py, self.timeout)?;
+        let array = held.array.ndarray(py);
+        put(&self.held, held);
+        Ok(array)
     }
 
     #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
@@ -426,35 +411,121 @@ impl Delivery {
         _value: Option<&Bound<'_, PyAny>>,
         _traceback: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<()> {
-        self.give_back(py)
+        take(&self.held).map_or(Ok(()), |held| held.end(py, self.channel.get()))
     }
 }
 
-/// The messages of a channel, each valid until the next.
+/// A message, for a ``with``.
 #[pyclass(frozen, module = "shmarray._core")]
-pub(crate) struct Messages(Delivery);
+pub(crate) struct DeliveryContext {
+    channel: Py<Channel>,
+    timeout: Option<f64>,
+    delivery: Mutex<Option<Py<Delivery>>>,
+}
 
 #[pymethods]
-impl Messages {
+impl DeliveryContext {
+    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Delivery>> {
+        refuse_twice(is_there(&self.delivery))?;
+        let held = self.channel.get().receive_held(py, self.timeout)?;
+        let delivery = Bound::new(py, Delivery::new(py, self.channel.clone_ref(py), held))?;
+        put(&self.delivery, delivery.clone().unbind());
+        Ok(delivery)
+    }
+
+    #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
+    fn __exit__(
+        &self,
+        py: Python<'_>,
+        _error: Option<&Bound<'_, PyAny>>,
+        _value: Option<&Bound<'_, PyAny>>,
+        _traceback: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        take(&self.delivery).map_or(Ok(()), |delivery| delivery.get().end(py))
+    }
+}
+
+/// The end of the stream ends a loop.
+fn stops(py: Python<'_>, error: PyErr) -> PyErr {
+    if error.is_instance_of::<PyEOFError>(py) { PyStopIteration::new_err(()) } else { error }
+}
+
+/// Runs what a loop leaves to do when it is dropped, perhaps by an exception on its way.
+fn finish(finish: impl FnOnce(Python<'_>) -> PyResult<()>) {
+    let _ = Python::try_attach(|py| {
+        let raised = PyErr::take(py);
+        if let Err(error) = finish(py) {
+            error.write_unraisable(py, None);
+        }
+        if let Some(raised) = raised {
+            raised.restore(py);
+        }
+    });
+}
+
+/// The arrays of a channel's messages, each valid until the next. The last one of a loop that is
+/// left keeps its slot.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Arrays {
+    channel: Py<Channel>,
+    held: Mutex<Option<Held>>,
+}
+
+#[pymethods]
+impl Arrays {
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        self.0.give_back(py)?;
-        // After a `break` the array stays in use: it keeps its slot.
-        let keeping = |_: &Channel, delivery: &shmarray::Delivery| {
-            segment_memory::to_ndarray(
-                &dtypes::to_numpy(py, delivery.array().dtype())?,
-                delivery.array().clone(),
-            )
-        };
-        self.0.enter(py, keeping).map_err(|error| {
-            if error.is_instance_of::<PyEOFError>(py) {
-                PyStopIteration::new_err(())
-            } else {
-                error
-            }
-        })
+        let channel = self.channel.get();
+        if let Some(held) = take(&self.held) {
+            held.end(py, channel)?;
+        }
+        let held = channel.receive_held(py, None).map_err(|error| stops(py, error))?;
+        let array = held.array.ndarray(py);
+        put(&self.held, held);
+        Ok(array)
+    }
+}
+
+impl Drop for Arrays {
+    fn drop(&mut self) {
+        if let Some(held) = take(&self.held) {
+            finish(|py| held.outlive(py, self.channel.get()));
+        }
+    }
+}
+
+/// The messages of a channel, each valid until the next. The last one of a loop that is left keeps
+/// its slot.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct Deliveries {
+    channel: Py<Channel>,
+    delivery: Mutex<Option<Py<Delivery>>>,
+}
+
+#[pymethods]
+impl Deliveries {
+    fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
+        slf
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Delivery>> {
+        if let Some(delivery) = take(&self.delivery) {
+            delivery.get().end(py)?;
+        }
+        let held = self.channel.get().receive_held(py, None).map_err(|error| stops(py, error))?;
+        let delivery = Bound::new(py, Delivery::new(py, self.channel.clone_ref(py), held))?;
+        put(&self.delivery, delivery.clone().unbind());
+        Ok(delivery)
+    }
+}
+
+impl Drop for Deliveries {
+    fn drop(&mut self) {
+        if let Some(delivery) = take(&self.delivery) {
+            finish(|py| delivery.get().outlive(py));
+        }
     }
 }

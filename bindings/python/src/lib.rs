@@ -417,7 +417,9 @@ mod _core {
     }
 
     #[pymodule_export]
-    use super::channel::{Channel, Delivery, Last, Loan, Messages};
+    use super::channel::{
+        ArrayContext, Arrays, Channel, Deliveries, Delivery, DeliveryContext, Loan, has_borrowed,
+    };
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};
     #[cfg(unix)]

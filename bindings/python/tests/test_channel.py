@@ -43,12 +43,11 @@ def test_a_loan_becomes_a_message_and_a_message_a_delivery():
         assert type(frame) is np.ndarray
         assert (frame.shape, frame.dtype, frame.flags.writeable) == ((2, 3), np.dtype("f4"), True)
         frame[:] = np.arange(6).reshape(2, 3)
-    with receives.receive() as frame:
-        assert frame.tolist() == [[0, 1, 2], [3, 4, 5]]
-        last = receives.last
-        assert (last.sequence, last.meta, last.missed) == (0, b"left", 0)
-        assert before <= last.time_ns <= time.time_ns()
-    assert sends.last is None
+    with receives.receive_message() as message:
+        assert type(message.array) is np.ndarray
+        assert message.array.tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert (message.sequence, message.meta, message.missed) == (0, b"left", 0)
+    assert before <= message.time_ns <= time.time_ns()
     assert (receives.name, receives.shape, receives.mode, receives.slots) == (
         "frames",
         (2, 3),
@@ -67,20 +66,98 @@ def test_a_loan_whose_body_raises_is_given_back_and_nobody_receives_it():
     assert received(channel) == 3
 
 
-def test_what_is_used_after_its_with_is_readonly_and_does_no_harm():
-    channel = numbers(slots=1)
+def test_an_array_is_empty_and_readonly_after_its_with():
+    channel = Channel.create("frames", (2, 3), "i4", slots=1)
     with channel.loan() as loan:
         loan[:] = 1
+    with channel.receive() as received:
+        pass
+    channel.send(np.ones((2, 3), "i4"))
+    with channel.receive_message() as message:
+        of_message = message.array
+    assert message.array is of_message
+    for array in (loan, received, of_message):
+        assert (array.shape, array.tolist(), array.flags.writeable) == ((0, 0), [], False)
+        with pytest.raises(IndexError):
+            array[0, 0]
+        with pytest.raises(ValueError, match="read-only"):
+            array[:] = 2
+    for what in (message.keep, message.copy):
+        with pytest.raises(ValueError, match="given back"):
+            what()
+
+
+def test_an_array_without_dimensions_is_readonly_after_its_with():
+    channel = Channel.create("number", (), "i4", slots=1)
+    with channel.loan() as loan:
+        loan[()] = 1
     with pytest.raises(ValueError, match="read-only"):
-        loan[0] = 2
-    with channel.receive() as a:
-        view = a[1:]
-    with pytest.raises(ValueError, match="read-only"):
-        a[0] = 2
+        loan[()] = 2
+
+
+def test_views_of_a_received_array_keep_its_slot_and_the_last_gives_it_back():
+    channel = numbers(slots=1)
+    for ends in ("with", "loop", "close"):
+        send(channel, 7)
+        if ends == "with":
+            with channel.receive() as a:
+                views = [a[1:], a[::-1].view("u4")]
+        elif ends == "loop":
+            for a in channel:
+                views = [a[1:], a[::-1].view("u4")]
+                break
+            del a
+        else:
+            with channel.receive() as a:
+                views = [a[1:], a[::-1].view("u4")]
+                channel.close()
+            assert [view.tolist() for view in views] == [[7], [7, 7]]
+            break
+        with pytest.raises(TimeoutError):
+            send(channel, 8, timeout=0)
+        del views[0]
+        with pytest.raises(TimeoutError):
+            send(channel, 8, timeout=0)
+        assert views[0].tolist() == [7, 7]
+        del views[0]
+        send(channel, 8, timeout=0)
+        assert received(channel) == 8
+
+
+def test_a_kept_array_keeps_its_slot_and_a_copy_does_not():
+    channel = numbers(slots=2)
     send(channel, 7)
-    assert view[0] == 7  # the slot has the next message: documented, and memory of this process
-    del channel
-    assert view[0] == 7
+    with channel.receive_message() as message:
+        copy, kept = message.copy(), message.keep()
+    assert kept is message.array
+    send(channel, 8, timeout=0)
+    with pytest.raises(TimeoutError):
+        send(channel, 9, timeout=0)
+    assert (copy.tolist(), kept.tolist(), kept.flags.writeable) == ([7, 7], [7, 7], True)
+    del kept, message
+    send(channel, 9, timeout=0)
+    assert [received(channel), received(channel), copy.tolist()] == [8, 9, [7, 7]]
+
+
+def test_threads_that_share_a_channel_have_the_metadata_of_their_own_messages():
+    channel = numbers(slots=8)
+    sends = Channel.open("numbers")
+    numbers_seen = []
+
+    def receive():
+        for message in channel.messages():
+            time.sleep(0)  # another thread receives meanwhile
+            numbers_seen.append((int(message.array[0]), int(message.meta), message.sequence))
+
+    threads = [threading.Thread(target=receive) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for number in range(1000):
+        send(sends, number, meta=str(number).encode())
+    sends.close()
+    for thread in threads:
+        thread.join()
+    assert sorted(numbers_seen) == [(number, number, number) for number in range(1000)]
 
 
 @pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
@@ -130,7 +207,8 @@ def test_each_receiver_of_a_broadcast_sees_each_message_and_is_told_what_it_miss
     for number in range(5):
         send(sends, number)
         assert received(quick) == number
-    assert (received(slow), slow.last.missed) == (3, 3)
+    with slow.receive_message() as message:
+        assert (message.array[0], message.missed) == (3, 3)
     with pytest.raises(TimeoutError):
         received(late, timeout=0)
     send(sends, 9)
@@ -468,7 +546,9 @@ def test_another_user_follows_a_broadcast(directory):
         follower = Channel.open("numbers")
         os.write(ready[1], b"r")
         os.read(go[0], 1)
-        ok = follower.is_follower and received(follower) == 4 and follower.last.missed == 3
+        with follower.receive_message() as message:
+            ok = follower.is_follower and message.array[0] == 4 and message.missed == 3
+        del message  # with its copy, which `_exit` would leave
         try:
             send(follower, 1)
         except PermissionError:

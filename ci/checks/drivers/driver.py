@@ -223,8 +223,8 @@ class Driver:
 
     def do_receive(self, handle_or_name):
         channel = shmarray.Channel.open(handle_or_name)
-        with channel.receive() as array:
-            return f"{compared(array)} {channel.last.meta.decode()}"
+        with channel.receive_message() as message:
+            return f"{compared(message.array)} {message.meta.decode()}"
 
     def do_make(self, key, count, value, name="-", mode="600", persist="0"):
         options = {} if name == "-" else {"name": name, "persist": persist == "1"}
@@ -330,8 +330,8 @@ class Driver:
                 with channel.loan(0.005, meta=value.encode()) as array:
                     fill(array, int(value))
                 return "ok 0"
-            with channel.receive(0.005) as array:
-                right = (array == int(channel.last.meta)).all()
+            with channel.receive_message(0.005) as message:
+                right = (message.array == int(message.meta)).all()
                 return "ok 1" if right else "bad 0"
         except (TimeoutError, EOFError):
             return "none"

@@ -2,19 +2,24 @@
 
 import operator
 import os
-from collections.abc import AsyncGenerator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING, Any, Literal, Self, SupportsIndex, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import _core
-from ._core import Handle
+from ._core import Deliveries, Delivery, Handle
 
 if TYPE_CHECKING:
     import asyncio
 
 _OURS_ALONE = 0o600
+# An event loop's other tasks wait no longer than this for one that receives without waiting.
+_LONGEST_TURN_SECONDS = 0.0005
+
+_T = TypeVar("_T")
 
 
 class Channel(_core.Channel):
@@ -36,9 +41,12 @@ class Channel(_core.Channel):
     >>> with camera.loan(meta=b"left") as frame:
     ...     frame[:] = 0.5
     >>> camera.close()
-    >>> for frame in viewer:
-    ...     print(frame.sum(), viewer.last.meta)
+    >>> for message in viewer.messages():
+    ...     print(message.array.sum(), message.meta)
     3.0 b'left'
+
+    A received array lies in its slot, so it is valid in its ``with``, or until the loop's next
+    message; afterwards it is empty. ``Delivery.keep`` keeps its slot, ``numpy.copy`` copies it.
     """
 
     __slots__ = ()
@@ -162,13 +170,41 @@ class Channel(_core.Channel):
         A ``send`` or ``loan`` that waits stops the loop: give it ``timeout=0`` there, or enough
         slots.
         """
-        return _messages(self)
+        return _received(self, self.receive)
+
+    def messages(self) -> "Messages":
+        """Returns the messages, for ``for`` and ``async for``, each valid until the next.
+
+        >>> import numpy, shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> numbers.send(numpy.arange(3), meta=b"first")
+        >>> for message in numbers.messages():
+        ...     print(message.array, message.meta, message.sequence)
+        ...     break
+        [0 1 2] b'first' 0
+        """
+        return Messages(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _opened, (type(self), self.handle, self.receives)
 
     def __repr__(self) -> str:
         return f"<shmarray.Channel {self.name!r}>"
+
+
+class Messages:
+    """The messages of a channel, for ``for`` and ``async for``."""
+
+    __slots__ = ("_channel",)
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def __iter__(self) -> Deliveries:
+        return self._channel._deliveries()
+
+    def __aiter__(self) -> AsyncGenerator[Delivery, None]:
+        return _received(self._channel, self._channel.receive_message)
 
 
 def _options(
@@ -203,26 +239,32 @@ def _opened(cls: type[Channel], handle: Handle, receives: bool) -> Channel:
     return cls.open(handle, receive=receives)
 
 
-async def _messages(channel: Channel) -> AsyncGenerator[NDArray[Any], None]:
+async def _received(
+    channel: Channel, receive: Callable[[float], AbstractContextManager[_T]]
+) -> AsyncGenerator[_T, None]:
     # A sixth of the time of this package's import. A program with an event loop has it already.
     import asyncio
 
     loop = asyncio.get_running_loop()
     fd = os.dup(channel.fileno())  # stays open, and is this task's alone, if another task closes
+    turn_ends = loop.time() + _LONGEST_TURN_SECONDS
     try:
         while True:
-            delivery = channel.receive(timeout=0)
+            if loop.time() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = loop.time() + _LONGEST_TURN_SECONDS
+            context = receive(0)
             try:
-                array = delivery.__enter__()
+                received = context.__enter__()
             except TimeoutError:
                 await _readable(loop, fd)
                 continue
             except EOFError:
                 return
             try:
-                yield array
+                yield received
             finally:
-                delivery.__exit__(None, None, None)
+                context.__exit__(None, None, None)
     finally:
         os.close(fd)
 

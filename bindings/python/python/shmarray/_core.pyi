@@ -10,17 +10,19 @@ from typing_extensions import Buffer, disjoint_base
 __all__ = [
     "QUEUE_SLOT_BYTES",
     "Archive",
+    "ArrayContext",
+    "Arrays",
     "BufferMemory",
     "Channel",
+    "Deliveries",
     "Delivery",
+    "DeliveryContext",
     "Error",
     "FileMemory",
     "Full",
     "Handle",
-    "LastMessage",
     "Loan",
     "Message",
-    "Messages",
     "Pipe",
     "QueueSlots",
     "Reducer",
@@ -41,6 +43,7 @@ __all__ = [
     "family",
     "handle",
     "handle_to_send",
+    "has_borrowed",
     "in_band_bytes",
     "is_family_alive",
     "is_in_message",
@@ -92,8 +95,23 @@ class Full(Error):  # noqa: N818 (the name is the same in every language)
     """No slot of the channel is free, and it was created with ``when_full="error"``."""
 
 @final
-class LastMessage:
-    """What is known of the message that was received last."""
+class Loan:
+    """A slot that is filled in a ``with``, and published at its end."""
+
+    def __enter__(self) -> NDArray[Any]: ...
+    def __exit__(self, error: object = None, _2: object = None, _3: object = None, /) -> None: ...
+
+@final
+class Delivery:
+    """A received message: its array, and what is known of it.
+
+    The array is valid inside the ``with``, or until the loop's next message. Then it is emptied,
+    since its slot gets other messages. A view that was taken of it keeps the slot.
+    """
+
+    @property
+    def array(self) -> NDArray[Any]:
+        """The elements, in the slot itself."""
 
     @property
     def sequence(self) -> int:
@@ -111,16 +129,26 @@ class LastMessage:
     def missed(self) -> int:
         """How many were dropped since the one before. In a queue one receiver is told of each."""
 
-@final
-class Loan:
-    """A slot that is filled in a ``with``, and published at its end."""
+    def keep(self) -> NDArray[Any]:
+        """Lets the array keep its slot, for as long as the array or a view of it lives.
 
-    def __enter__(self) -> NDArray[Any]: ...
-    def __exit__(self, error: object = None, _2: object = None, _3: object = None, /) -> None: ...
+        Senders have a slot less meanwhile. Raises ValueError if the slot was given back before.
+
+        >>> import numpy, shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> numbers.send(numpy.arange(3))
+        >>> with numbers.receive_message() as message:
+        ...     kept = message.keep()
+        >>> kept.tolist()
+        [0, 1, 2]
+        """
+
+    def copy(self) -> NDArray[Any]:
+        """Returns a private copy of the array. Raises ValueError if the slot was given back."""
 
 @final
-class Delivery:
-    """A message that is looked at in a ``with``, and given back at its end."""
+class ArrayContext:
+    """The array of a message, for a ``with``."""
 
     def __enter__(self) -> NDArray[Any]: ...
     def __exit__(
@@ -128,11 +156,27 @@ class Delivery:
     ) -> None: ...
 
 @final
-class Messages:
-    """The messages of a channel, each valid until the next."""
+class DeliveryContext:
+    """A message, for a ``with``."""
+
+    def __enter__(self) -> Delivery: ...
+    def __exit__(
+        self, _error: object = None, _value: object = None, _traceback: object = None, /
+    ) -> None: ...
+
+@final
+class Arrays:
+    """The arrays of a channel's messages, each valid until the next."""
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> NDArray[Any]: ...
+
+@final
+class Deliveries:
+    """The messages of a channel, each valid until the next."""
+
+    def __iter__(self) -> Self: ...
+    def __next__(self) -> Delivery: ...
 
 @disjoint_base
 class Channel:
@@ -156,10 +200,10 @@ class Channel:
     ) -> Loan:
         """Returns a context manager: the array of a free slot, which is published at its end.
 
-        The array's elements are what the slot's last message left. It must not be used after the
-        ``with``: receivers read it, and it is read-only then. If the body raises, the slot is given
-        back and nobody receives anything. ``shape`` is that of this message, in a channel of
-        varying shapes. ``meta`` are at most 64 bytes for the receiver.
+        The array's elements are what the slot's last message left. After the ``with`` it is empty,
+        since receivers read the slot; do not write to a view of it then. If the body raises, the
+        slot is given back and nobody receives anything. ``shape`` is that of this message, in a
+        channel of varying shapes. ``meta`` are at most 64 bytes for the receiver.
 
         Entering raises TimeoutError if no slot was free in so many seconds, ``shmarray.Full`` if
         none is and the channel was created with ``when_full="error"``, PermissionError if the
@@ -185,32 +229,45 @@ class Channel:
         >>> import numpy, shmarray
         >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
         >>> numbers.send(numpy.arange(3), meta=b"first")
-        >>> numbers.poll(), numbers.last
-        (True, None)
+        >>> numbers.poll()
+        True
         """
 
-    def receive(self, timeout: float | None = None) -> Delivery:
+    def receive(self, timeout: float | None = None) -> ArrayContext:
         """Returns a context manager: the array of the next message, in its slot.
 
-        The array is valid inside the ``with``. Afterwards the slot has other messages; the array
-        is read-only then, and so must not be kept: copy what you need. Entering raises TimeoutError
-        if no message came in so many seconds, and EOFError if no process sends any more and all
-        was received; ``sender_died`` says how it ended. ``last`` tells more of the message.
+        After the ``with`` the array is empty, since its slot gets other messages; a view that was
+        taken of it keeps the slot. Entering raises TimeoutError if no message came in so many
+        seconds, and EOFError if no process sends any more and all was received; ``sender_died``
+        says how it ended.
 
         >>> import numpy, shmarray
         >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
         >>> numbers.send(numpy.arange(3))
         >>> with numbers.receive(timeout=1) as a:
-        ...     total = int(a.sum())
-        >>> total, numbers.last.sequence
-        (3, 0)
+        ...     total, copy = int(a.sum()), a.copy()
+        >>> total, copy.tolist(), a.tolist()
+        (3, [0, 1, 2], [])
         """
 
-    def __iter__(self) -> Messages:
+    def receive_message(self, timeout: float | None = None) -> DeliveryContext:
+        """Returns a context manager: the next message, with its metadata. Entering raises what
+        ``receive`` raises.
+
+        >>> import numpy, shmarray
+        >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
+        >>> numbers.send(numpy.arange(3), meta=b"first")
+        >>> with numbers.receive_message() as message:
+        ...     int(message.array.sum()), message.meta, message.sequence, message.missed
+        (3, b'first', 0, 0)
+        """
+
+    def __iter__(self) -> Arrays:
         """Iterates until every sender has closed or died, which ``sender_died`` tells apart. Each
         array is valid until the next.
         """
 
+    def _deliveries(self) -> Deliveries: ...
     def poll(self, timeout: float | None = 0.0) -> bool:
         """Returns whether a receive would not wait, after at most so many seconds."""
 
@@ -228,12 +285,6 @@ class Channel:
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *error: object) -> None: ...
-    @property
-    def last(self) -> LastMessage | None:
-        """What is known of the message that was received last: ``sequence``, ``time_ns``, ``meta``
-        and ``missed``.
-        """
-
     @property
     def name(self) -> str:
         """The name of the channel."""
@@ -443,6 +494,7 @@ def sent_memory(text: str, mode: str) -> Any: ...
 def locate(array: NDArray[Any]) -> tuple[SegmentMemory, int, bool, int] | None: ...
 def handle(array: NDArray[Any] | SegmentMemory) -> Handle: ...
 def handle_to_send(array: NDArray[Any] | SegmentMemory) -> Handle: ...
+def has_borrowed() -> bool: ...
 def discard(data: Handle | str) -> None: ...
 def run_command(arguments: Sequence[str]) -> int: ...
 def is_plain(object: object) -> bool: ...

@@ -26,6 +26,7 @@ from .._core import (
     begin_message,
     end_message,
     handle_to_send,
+    has_borrowed,
     is_in_message,
     limit_pool,
     locate,
@@ -68,6 +69,8 @@ __all__ = [  # noqa: RUF022 (by reason)
     "encode_text",
     "is_array_alone",
     "reused",
+    # What a call has may be valid only until its caller goes on: an array in a channel's slot.
+    "has_borrowed",
     # How memory travels is decided in one table, with the limits of `dumps`.
     "DASK_LEAST_BYTES",
     "DASK_THREAD_BYTES",

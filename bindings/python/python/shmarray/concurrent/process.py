@@ -28,10 +28,11 @@ from concurrent.futures import process as _standard
 from concurrent.futures.process import BrokenProcessPool as BrokenProcessPool
 from multiprocessing import parent_process, util
 from multiprocessing.process import BaseProcess
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .. import WorkerLost as AnyWorkerLost
 from .. import multiprocessing
+from .._tasks._borrowed import own
 from .._tasks._workers import Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
@@ -182,6 +183,13 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             future: Future[_Result] = Future()
             self._dispatcher.submit(self._make_task(future, (fn, args, kwargs)))
             return future
+
+    if not TYPE_CHECKING:  # its type is that of the standard executor's
+
+        def map(self, fn, *iterables, chunksize=1, **options):
+            if chunksize > 1:
+                iterables = [own(iterable) for iterable in iterables]
+            return super().map(fn, *iterables, chunksize=chunksize, **options)
 
     def _make_task(self, future: Future[Any], call: tuple[Any, Any, Any]) -> Task:
         return ExecutorTask(future, call)

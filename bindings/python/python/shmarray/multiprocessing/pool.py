@@ -31,6 +31,8 @@ from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, Thre
 from multiprocessing.process import BaseProcess
 from typing import TYPE_CHECKING, Any, Self
 
+from .._tasks import _internals
+from .._tasks._borrowed import own
 from .._tasks._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
 from .context import _default_context, check_context
 
@@ -105,6 +107,18 @@ class Pool(_standard.Pool):
 
     def _repopulate_pool(self) -> None:
         """Does nothing: the dispatcher starts workers."""
+
+    def _map_async(self, func: Any, iterable: Iterable[Any], *arguments: Any) -> Any:
+        return super()._map_async(func, own(iterable), *arguments)  # type: ignore[misc]
+
+    if not TYPE_CHECKING:  # their types are those of the standard pool's
+
+        def imap(self, func, iterable, chunksize=1):
+            return super().imap(func, iterable if chunksize == 1 else own(iterable), chunksize)
+
+        def imap_unordered(self, func, iterable, chunksize=1):
+            gathered = iterable if chunksize == 1 else own(iterable)
+            return super().imap_unordered(func, gathered, chunksize)
 
     def _check_running(self) -> None:
         self._dispatcher.check_process()
@@ -253,6 +267,11 @@ class _Feeder:
         have room are submitted at once, without waking a thread.
         """
         parts, set_length = sequence
+        if set_length is None and _internals.has_borrowed():
+            # An array of a channel's slot is valid only now. Other jobs may wait for room.
+            for part in parts:
+                self._submit(part)
+            return
         with self._lock:
             is_first = not self._unfed and self._backlog.has_room()
             self._unfed += 1

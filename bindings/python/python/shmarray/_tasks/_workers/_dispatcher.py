@@ -18,7 +18,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any, Protocol
 
 from ... import WorkerLost
-from .. import _wire
+from .. import _internals, _wire
 from .._ipc import _fds
 from . import _pipe
 from ._child import WorkerProtocol, work
@@ -121,6 +121,8 @@ class Dispatcher:
         what starting a process raises.
         """
         self.check_process()
+        if task.packed is None and _internals.has_borrowed():
+            task.pack_early(self._protocol)
         with self._lock:
             if self.error is not None or self._is_closing:
                 self._check_open()
@@ -379,6 +381,8 @@ class Dispatcher:
             return False
         task.has_begun = True
         try:
+            if task.failure is not None:
+                raise task.failure
             if task.packed is None:
                 task.pack(self._protocol)
         except BaseException as error:

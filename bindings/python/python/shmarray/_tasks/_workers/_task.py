@@ -14,6 +14,9 @@ class Task(abc.ABC):
     number = 0
     """Its number among the tasks of its dispatcher."""
 
+    failure: Exception | None = None
+    """What packing it early raised."""
+
     def __init__(self, call: tuple[Any, Any, Any]) -> None:
         self.call: tuple[Any, Any, Any] | None = call
         """The function, its arguments and its keyword arguments; None once they are packed."""
@@ -25,6 +28,15 @@ class Task(abc.ABC):
         """Packs the call. Raises what pickling raises."""
         call, self.call = self.call, None
         self.packed = protocol.pack(call)
+
+    def pack_early(self, protocol: type[WorkerProtocol]) -> None:
+        """Packs the call before its turn: an array in a channel's slot is valid only now. What
+        pickling raises is raised at its turn.
+        """
+        try:
+            self.pack(protocol)
+        except Exception as error:
+            self.failure = error
 
     @abc.abstractmethod
     def begin(self) -> bool:

@@ -1,0 +1,219 @@
+//! The ndarrays of a channel's slots.
+//!
+//! The ndarray of a message is a view of another, *whole*, of the same elements. NumPy lets every
+//! view that a program takes of it refer to *whole* in its place. So the references to *whole* tell
+//! whether there are views, and the end of *whole* is the end of the last.
+#![allow(unsafe_code)] // the fields of an ndarray
+
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::ffi;
+use pyo3::prelude::*;
+
+use crate::dtypes;
+use crate::first_use::FirstUse;
+use crate::segment_memory;
+
+/// The fields of an ndarray, which NumPy's macros access where they lie: they are part of its ABI.
+///
+/// Source: NumPy, `PyArrayObject_fields` in `ndarraytypes.h`.
+#[repr(C)]
+struct Fields {
+    object: ffi::PyObject,
+    data: *mut c_char,
+    dimensions: c_int,
+    shape: *mut isize,
+    strides: *mut isize,
+    base: *mut ffi::PyObject,
+    descr: *mut c_void,
+    flags: c_int,
+}
+
+const WRITEABLE: c_int = 0x400;
+
+/// Returns the fields of an ndarray of this module, which is no subclass.
+#[allow(clippy::mut_from_ref, reason = "NumPy changes them behind a shared reference, too")]
+fn fields_of<'a>(array: &'a Bound<'_, PyAny>) -> &'a mut Fields {
+    // SAFETY: the fields must be there, and nobody else may use them meanwhile. The callers pass
+    // ndarrays as `SlotArrays::view` made them, and no two references to one; NumPy uses the fields
+    // with the GIL, which a `Bound` stands for, or has copied them before it releases it.
+    unsafe { &mut *array.as_ptr().cast::<Fields>() }
+}
+
+/// The ndarrays of this process that will be emptied.
+static BORROWED: AtomicUsize = AtomicUsize::new(0);
+
+/// Returns whether this process has an array that is valid in its `with` or loop alone. What it
+/// passes on to be pickled later may have it, too.
+#[pyfunction]
+pub(crate) fn has_borrowed() -> bool {
+    BORROWED.load(Relaxed) != 0
+}
+
+/// One of [`BORROWED`].
+struct Borrowed;
+
+impl Borrowed {
+    fn new() -> Self {
+        BORROWED.fetch_add(1, Relaxed);
+        Self
+    }
+}
+
+impl Drop for Borrowed {
+    fn drop(&mut self) {
+        BORROWED.fetch_sub(1, Relaxed);
+    }
+}
+
+/// The ndarray of a message or of a loan.
+pub(super) struct SlotArray {
+    array: Py<PyAny>,
+    whole: Py<PyAny>,
+    _borrowed: Borrowed,
+}
+
+impl SlotArray {
+    pub(super) fn ndarray<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
+        self.array.bind(py).clone()
+    }
+
+    /// Makes the ndarray empty along each dimension, and read-only: what it showed will be another
+    /// message's. One without dimensions only becomes read-only. It refers to the mapping from then
+    /// on, in place of *whole*, whose references are then those of views.
+    pub(super) fn empty(&self, py: Python<'_>) {
+        let whole = self.whole.bind(py);
+        let mapping = fields_of(whole).base;
+        let fields = fields_of(self.array.bind(py));
+        if fields.dimensions > 0 {
+            // SAFETY: there must be so many numbers, and nobody else may use them meanwhile. NumPy
+            // has one for each dimension, and uses them with the GIL, or has copied them before it
+            // releases it.
+            let shape =
+                unsafe { std::slice::from_raw_parts_mut(fields.shape, fields.dimensions as usize) };
+            shape.fill(0);
+        }
+        fields.flags &= !WRITEABLE;
+        if fields.base == whole.as_ptr() {
+            // SAFETY: it must be null or an object that lives. The base of `whole` lives with it.
+            let mapping = unsafe { Bound::from_borrowed_ptr_or_opt(py, mapping) };
+            fields.base = mapping.map_or(std::ptr::null_mut(), Bound::into_ptr);
+            // SAFETY: the reference must be the caller's: it was the ndarray's, which has another
+            // base now.
+            drop(unsafe { Bound::<PyAny>::from_owned_ptr(py, whole.as_ptr()) });
+        }
+    }
+
+    /// Returns whether the program has views of the ndarray, which was emptied. `is_cached` says if
+    /// [`SlotArrays`] has *whole*, too.
+    pub(super) fn has_views(&self, py: Python<'_>, is_cached: bool) -> bool {
+        // SAFETY: the object lives, since `self` has a reference to it.
+        let references = unsafe { ffi::Py_REFCNT(self.whole.bind(py).as_ptr()) };
+        references > 1 + ffi::Py_ssize_t::from(is_cached) // the 1 is `self`'s
+    }
+
+    /// Lets the ndarray and its views keep the slot of a delivery.
+    pub(super) fn keep(self, py: Python<'_>, delivery: shmarray::Delivery) -> PyResult<()> {
+        static FINALIZE: FirstUse<Py<PyAny>> = FirstUse::new();
+        let import = || Ok(py.import("weakref")?.getattr("finalize")?.unbind());
+        let finalize = FINALIZE.get_or_try_make(py, import)?.bind(py);
+        let kept = KeptSlot(Mutex::new(Some(delivery)));
+        let registered = finalize.call1((self.whole.bind(py), Bound::new(py, kept)?));
+        registered.map(drop)
+    }
+}
+
+/// The slot of a message whose arrays keep it. It is called when the last of them has gone.
+#[pyclass(frozen, module = "shmarray._core")]
+struct KeptSlot(Mutex<Option<shmarray::Delivery>>);
+
+#[pymethods]
+impl KeptSlot {
+    fn __call__(&self) {
+        drop(self.0.lock().unwrap_or_else(PoisonError::into_inner).take());
+    }
+}
+
+/// *Whole* of each slot, where all messages have one shape: to make it takes longer than the rest
+/// of a message.
+///
+/// No Python code runs while the mutex is locked: it could hand the GIL to a thread that waits for
+/// the mutex.
+pub(super) struct SlotArrays {
+    made: Mutex<Vec<Option<Py<PyAny>>>>,
+}
+
+fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+    static VIEW: FirstUse<Py<PyAny>> = FirstUse::new();
+    let py = array.py();
+    let method = || py.import("numpy")?.getattr("ndarray")?.getattr("view").map(Bound::unbind);
+    // To look the method up in each ndarray takes longer.
+    VIEW.get_or_try_make(py, method)?.bind(py).call1((array,))
+}
+
+impl SlotArrays {
+    pub(super) fn of(channel: &shmarray::Channel) -> Self {
+        let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
+        Self { made: Mutex::new((0..slots).map(|_| None).collect()) }
+    }
+
+    /// Returns a new ndarray of a message's elements, for the time that the message is held. `slot`
+    /// is where they lie, if they lie in one.
+    pub(super) fn view(
+        &self,
+        py: Python<'_>,
+        slot: Option<u32>,
+        array: &shmarray::Array,
+    ) -> PyResult<SlotArray> {
+        let whole = match slot.and_then(|slot| self.get(py, slot)) {
+            Some(earlier) => earlier,
+            None => {
+                let dtype = dtypes::to_numpy(py, array.dtype())?;
+                let made = segment_memory::to_ndarray(&dtype, array.without_slot())?;
+                if let Some(slot) = slot {
+                    self.set(slot, &made);
+                }
+                made
+            }
+        };
+        let array = view_of(&whole)?.unbind();
+        Ok(SlotArray { array, whole: whole.unbind(), _borrowed: Borrowed::new() })
+    }
+
+    fn get<'py>(&self, py: Python<'py>, slot: u32) -> Option<Bound<'py, PyAny>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.get(slot as usize)?.as_ref().map(|whole| whole.bind(py).clone())
+    }
+
+    fn set(&self, slot: u32, whole: &Bound<'_, PyAny>) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let before =
+            made.get_mut(slot as usize).and_then(|made| made.replace(whole.clone().unbind()));
+        drop(made);
+        drop(before);
+    }
+
+    /// Returns whether it has the ndarray of this slot.
+    pub(super) fn has(&self, slot: u32) -> bool {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.get(slot as usize).is_some_and(Option::is_some)
+    }
+
+    /// Gives one up: the next message in that slot has another.
+    pub(super) fn forget(&self, slot: u32) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = made.get_mut(slot as usize).and_then(Option::take);
+        drop(made);
+        drop(given_up);
+    }
+
+    /// Gives all up, and with them the mapping.
+    pub(super) fn clear(&self) {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = std::mem::take(&mut *made);
+        drop(made);
+        drop(given_up);
+    }
+}
