@@ -35,7 +35,7 @@ where one fits, else ``Error`` or its children ``StaleHandleError``, ``Full`` an
 from . import _by_handle
 from ._by_handle import pickle_by_handle
 from ._channel import Channel
-from ._core import Error, Full, Handle, StaleHandleError, __version__
+from ._core import Delivery, Error, Full, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
 from ._dumps import discard, dumps, loads
 from ._error import WorkerLost
@@ -57,6 +57,7 @@ from ._share import (
 __all__ = [
     "Batches",
     "Channel",
+    "Delivery",
     "Error",
     "Full",
     "Handle",
