@@ -120,8 +120,8 @@ impl SlotArray {
         let import = || Ok(py.import("weakref")?.getattr("finalize")?.unbind());
         let finalize = FINALIZE.get_or_try_make(py, import)?.bind(py);
         let kept = KeptSlot(Mutex::new(Some(delivery)));
-        let registered = finalize.call1((self.whole.bind(py), Bound::new(py, kept)?));
-        registered.map(drop)
+        let registered = finalize.call1((self.whole.bind(py), Bound::new(py, kept)?))?;
+        registered.setattr("atexit", false) // arrays that live at the exit keep it to the end
     }
 }
 

@@ -270,7 +270,8 @@ class _Feeder:
         if set_length is None and _internals.has_borrowed():
             # An array of a channel's slot is valid only now. Other jobs may wait for room.
             for part in parts:
-                self._submit(part)
+                if not self._submit(part):
+                    break
             return
         with self._lock:
             is_first = not self._unfed and self._backlog.has_room()
