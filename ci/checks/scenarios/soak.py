@@ -70,7 +70,7 @@ class Soak:
             "SHMARRAY_DIR": str(self.directory),
             "SHMARRAY_FAMILY": family,
         }
-        self.live, self.letters = {}, {}
+        self.live, self.letters, self.named = {}, {}, 0
         self.killed = {"alone": 0, "with its tree": 0, "all at once": 0}
         self.kills = self.started = 0
         self.messages, self.arrays = collections.Counter(), collections.Counter()
@@ -171,11 +171,14 @@ class Soak:
 
     def name(self, worker):
         number = self.random.randrange(4)
-        key = f"named-{number}"  # another order may come between these: it has another array
+        self.named += 1
+        # A batch may attach one name twice, and the second attach drops what its key had.
+        key = f"named-{self.named}"
 
         def check(answer):
             if answer.startswith("ok ") and answer != "ok 0":  # else its maker is not so far
                 worker.order([(f"is {key} {NAMED + number}", self.count_checked_one(worker))])
+            worker.order([(f"drop {key}", None)])
 
         def attached(answer):
             if answer.startswith("ok "):
