@@ -864,8 +864,8 @@ shma_status shma_channel_loan(const shma_channel *channel,
                               shma_error *error);
 
 /**
- * Returns the array to fill. The loan owns it. Its elements are what the slot's last message left.
- * It must not be written after the loan was published.
+ * Returns the array to fill, which the loan owns: it is valid until the loan is published or
+ * cancelled. Its elements are what the slot's last message left.
  */
 SHMA_API const shma_array *shma_loan_array(const shma_loan *loan);
 
@@ -874,7 +874,8 @@ SHMA_API const shma_array *shma_loan_array(const shma_loan *loan);
  * nobody receives anything.
  *
  * Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
- * Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long.
+ * Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long, or if a view of the array or
+ * a shma_array_retain of it was not closed: it could write to the message.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_loan_publish(shma_loan *loan,
@@ -883,7 +884,10 @@ shma_status shma_loan_publish(shma_loan *loan,
                               uint64_t *sequence_out,
                               shma_error *error);
 
-/** Gives a loan back. Nobody receives anything. */
+/**
+ * Frees a loan. Nobody receives anything. Its slot is given back when no retained array and no
+ * view of it is left.
+ */
 SHMA_API void shma_loan_cancel(shma_loan *loan);
 
 /**
@@ -941,8 +945,11 @@ shma_status shma_channel_receive(const shma_channel *channel,
                                  shma_error *error);
 
 /**
- * Returns the array of a message, which the delivery owns. A shma_array_retain or a view of it
- * keeps the slot, too.
+ * Returns the array of a message, which the delivery owns: it is valid until the delivery is
+ * closed.
+ *
+ * A shma_array_retain or a view of it keeps the slot, too, so that a sender may wait for it. A
+ * shma_array_share of its elements, or a memcpy, is a copy.
  */
 SHMA_API const shma_array *shma_delivery_array(const shma_delivery *delivery);
 

@@ -61,8 +61,11 @@ pub unsafe extern "C" fn shma_channel_receive(
     })
 }
 
-/// Returns the array of a message, which the delivery owns. A shma_array_retain or a view of it
-/// keeps the slot, too.
+/// Returns the array of a message, which the delivery owns: it is valid until the delivery is
+/// closed.
+///
+/// A shma_array_retain or a view of it keeps the slot, too, so that a sender may wait for it. A
+/// shma_array_share of its elements, or a memcpy, is a copy.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_delivery_array(delivery: Option<&shma_delivery>) -> *const shma_array {
     delivery.map_or(std::ptr::null(), |delivery| Arc::as_ptr(&delivery.array))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shmarray::{Error, Layout, Loan, Loaned, Posted};
 
-use crate::arguments::{Object, list, needed, put, shape as shape_of};
+use crate::arguments::{Object, invalid, list, needed, put, shape as shape_of};
 use crate::array::{shma_array, strides_of};
 use crate::channel::shma_channel;
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
@@ -72,8 +72,8 @@ pub unsafe extern "C" fn shma_channel_loan(
     })
 }
 
-/// Returns the array to fill. The loan owns it. Its elements are what the slot's last message left.
-/// It must not be written after the loan was published.
+/// Returns the array to fill, which the loan owns: it is valid until the loan is published or
+/// cancelled. Its elements are what the slot's last message left.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_loan_array(loan: Option<&shma_loan>) -> *const shma_array {
     loan.map_or(std::ptr::null(), |loan| Arc::as_ptr(&loan.array))
@@ -83,7 +83,8 @@ pub extern "C" fn shma_loan_array(loan: Option<&shma_loan>) -> *const shma_array
 /// nobody receives anything.
 ///
 /// Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
-/// Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long.
+/// Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long, or if a view of the array or
+/// a shma_array_retain of it was not closed: it could write to the message.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -103,6 +104,10 @@ pub unsafe extern "C" fn shma_loan_publish(
         let meta = unsafe { list("meta", meta.cast::<u8>(), meta_bytes) }?;
         let shma_loan { loan, array } = *loan;
         drop(array);
+        if loan.has_views() {
+            let reason = "its array was retained, or has a view, which could write to the message";
+            return Err(invalid("loan", reason.to_owned()));
+        }
         let sequence = loan.publish(meta)?;
         if let Some(out) = sequence_out {
             *out = sequence;
@@ -111,13 +116,12 @@ pub unsafe extern "C" fn shma_loan_publish(
     })
 }
 
-/// Gives a loan back. Nobody receives anything.
+/// Frees a loan. Nobody receives anything. Its slot is given back when no retained array and no
+/// view of it is left.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_loan_cancel(loan: Option<Box<shma_loan>>) {
     guard(None, || {
-        if let Some(loan) = loan {
-            loan.loan.cancel();
-        }
+        drop(loan);
         Ok(())
     });
 }

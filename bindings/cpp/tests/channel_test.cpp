@@ -61,7 +61,7 @@ TEST("a_loan_becomes_a_message_and_a_message_a_delivery") {
 TEST("an_array_of_a_delivery_keeps_the_slot") {
     auto sends = channel<int>::create("numbers", {2}, slots(1));
     auto receives = channel<int>::open("numbers");
-    sends.loan()->publish();
+    sends.loan().value().publish();
     array<int> kept;
     {
         auto message = receives.receive();
@@ -71,6 +71,92 @@ TEST("an_array_of_a_delivery_keeps_the_slot") {
     kept.close();
     CHECK(sends.loan(0ns));
     CHECK(sends.loan(0ns)); // the one before was given back
+}
+
+TEST("a_delivery_is_looked_at_kept_or_copied") {
+    auto sends = channel<int, 1>::create("numbers", {2}, slots(1));
+    auto receives = channel<const int, 1>::open("numbers");
+    const std::array<int, 2> numbers{3, 4};
+    std::vector<array<int, 1>> copies;
+    std::vector<array<const int, 1>> kept;
+    std::vector<channel<const int, 1>::delivery> moved;
+    CHECK(sends.send(numbers.data(), {2}) == outcome::done);
+    copies.push_back(receives.receive().value().copy());
+    CHECK(sends.send(numbers.data(), {2}, "kept", 0ns) == outcome::done);
+    copies.at(0)(0) = 5;
+    kept.push_back(receives.receive().value().keep());
+    CHECK(sends.loan(0ns).outcome() == outcome::timed_out);
+    CHECK(kept.at(0)(0) == 3);
+    kept.clear();
+    CHECK(sends.send(numbers.data(), {2}, "moved", 0ns) == outcome::done);
+    sends.close();
+    for (auto &message : receives)
+        moved.push_back(std::move(message));
+    CHECK(moved.at(0).array()(1) == 4);
+    CHECK(moved.at(0).meta() == "moved");
+    CHECK(copies.at(0)(0) == 5);
+    CHECK(copies.at(0)(1) == 4);
+}
+
+TEST("what_a_temporary_delivery_returns_outlives_it") {
+    auto sends = channel<int, 1>::create("numbers", {2}, slots(1));
+    auto receives = channel<int, 1>::open("numbers");
+    const std::array<int, 2> numbers{3, 4};
+    CHECK(sends.send(numbers.data(), {2}) == outcome::done);
+    int sum = 0;
+    for (const int number : receives.receive().value().array()) {
+        CHECK(sends.loan(0ns).outcome() == outcome::timed_out);
+        sum += number;
+    }
+    CHECK(sum == 7);
+    const std::string meta(40, 'm');
+    CHECK(sends.send(numbers.data(), {2}, meta, 0ns) == outcome::done);
+    const auto received = receives.receive().value().meta();
+    CHECK(received == meta);
+    CHECK(sends.loan(0ns));
+}
+
+TEST("no_array_can_write_to_what_was_published") {
+    auto sends = channel<int, 2>::create("numbers", {2, 2}, slots(1));
+    auto receives = channel<const int, 2>::open("numbers");
+    {
+        auto loan = sends.loan();
+        auto row = loan->array().select(0, 1);
+        CHECK_THROWS_AS(loan->publish(), shmarray::invalid_argument);
+        CHECK_FALSE(loan->array());
+        CHECK_THROWS_AS(loan->publish(), shmarray::invalid_argument);
+        CHECK(sends.loan(0ns).outcome() == outcome::timed_out); // the row keeps the slot
+        row(0) = 1;
+    }
+    CHECK(receives.receive(0ns).outcome() == outcome::timed_out);
+    {
+        auto loan = sends.loan(0ns);
+        auto row = loan->array().select(0, 1);
+        loan->cancel();
+        CHECK(sends.loan(0ns).outcome() == outcome::timed_out);
+    }
+    auto loan = sends.loan(0ns);
+    REQUIRE(loan);
+    loan->array().select(0, 1)(0) = 2;
+    loan->publish();
+    CHECK_FALSE(loan->array());
+    auto message = receives.receive();
+    const auto taken = std::move(*message);
+    CHECK(taken.array()(1, 0) == 2);
+    CHECK_FALSE(message->array());
+}
+
+TEST("a_value_that_is_not_there_says_why") {
+    auto numbers = channel<int>::create("numbers", {1}, slots(1));
+    try {
+        numbers.receive(0ns).value();
+        CHECK(false);
+    } catch (const shmarray::error &error) {
+        CHECK(error.status() == static_cast<int>(outcome::timed_out));
+        CHECK(std::string(error.what()) == "nothing came in that time");
+    }
+    auto none = numbers.receive(0ns);
+    CHECK_THROWS_AS(none.value(), shmarray::error);
 }
 
 TEST("what_was_sent_is_a_range_that_ends") {
@@ -102,7 +188,7 @@ TEST("each_receiver_of_a_broadcast_gets_each_message") {
     auto one = channel<int>::open("numbers"), other = channel<int>::open("numbers");
     for (int number = 0; number < 5; ++number) {
         CHECK(sends.send(&number, {1}) == outcome::done);
-        CHECK(one.receive()->array()(0) == number);
+        CHECK(one.receive().value().array()(0) == number);
     }
     auto late = other.receive();
     CHECK(late->array()(0) == 3);
@@ -116,7 +202,7 @@ TEST("shapes_vary_and_handles_travel") {
     auto loan = images.loan_shape({3, 7});
     CHECK(loan->array().shape()[1] == 7);
     loan->publish();
-    CHECK(images.receive()->array().size() == 21);
+    CHECK(images.receive().value().array().size() == 21);
     CHECK_THROWS_AS(images.loan_shape({11, 10}), shmarray::invalid_argument);
 
     auto arrays = channel<double>::create_by_handle("arrays");
@@ -144,7 +230,7 @@ TEST("an_fd_is_readable_while_there_is_something") {
     CHECK(sends.send(&number, {1}) == outcome::done);
     CHECK(is_readable(fd, -1));
     CHECK(receives.is_ready());
-    CHECK(receives.receive(0ns)->array()(0) == 4);
+    CHECK(receives.receive(0ns).value().array()(0) == 4);
     CHECK_FALSE(is_readable(fd, 0));
     CHECK(receives.receive(0ns).outcome() == outcome::timed_out);
 }
@@ -160,7 +246,7 @@ TEST("a_killed_sender_is_told_apart_from_one_that_closed") {
             _exit(1);
         raise(SIGKILL);
     }
-    CHECK(receives.receive()->array()(0) == 1);
+    CHECK(receives.receive().value().array()(0) == 1);
     CHECK(receives.receive().outcome() == outcome::sender_died);
     int status = 0;
     CHECK(waitpid(child, &status, 0) == child);
@@ -178,7 +264,7 @@ TEST("what_does_not_fit_is_refused") {
     const std::array<int, 3> three{};
     CHECK_THROWS_AS(pairs.send(three.data(), {3}), shmarray::invalid_argument);
     CHECK_THROWS_AS(pairs.send(array<float>::create({2})), shmarray::dtype_mismatch);
-    CHECK_THROWS_AS(pairs.loan()->publish(std::string(65, 'm')), shmarray::invalid_argument);
+    CHECK_THROWS_AS(pairs.loan().value().publish(std::string(65, 'm')), shmarray::invalid_argument);
     CHECK(pairs.loan(0ns)); // that slot came back
     const auto named = array<int>::create({1}, [] {
         shmarray::options chosen;
@@ -194,7 +280,7 @@ TEST("a_channel_is_handed_over_by_its_handle") {
     const std::string handle = frames.handle();
     auto other = channel<const float, 2>::open(handle);
     CHECK(other.handle() == handle);
-    frames.loan()->publish("by handle");
+    frames.loan().value().publish("by handle");
     auto message = other.receive();
     REQUIRE(message);
     CHECK(message->meta() == "by handle");

@@ -120,6 +120,36 @@ std::int64_t columns(const shmarray::array<int> &a) {
 #endif
 }
 
+// A message that may not be there is not taken from a temporary object, with which it would go.
+float first_of(const shmarray::channel<const float, 1> &frames) {
+#ifdef MESSAGE_OF_TEMPORARY
+    return frames.receive()->array()(0);
+#else
+    return frames.receive().value().array()(0);
+#endif
+}
+
+// A reference to the array of a temporary delivery would outlive it.
+float second_of(const shmarray::channel<const float, 1> &frames) {
+#ifdef ARRAY_OF_TEMPORARY
+    auto &frame = frames.receive().value().array();
+#else
+    auto frame = frames.receive().value().array();
+#endif
+    return frame(1);
+}
+
+// The array of a temporary loan is published by nobody.
+void publish(const shmarray::channel<float, 1> &frames) {
+#ifdef LOAN_OF_TEMPORARY
+    frames.loan().value().array()(0) = 1;
+#else
+    auto loan = frames.loan();
+    loan.value().array()(0) = 1;
+    loan->publish();
+#endif
+}
+
 // A visit has one answer type, so none is silently converted to another.
 double first(const shmarray::any_array &a) {
     return a.visit([](const auto &typed) {

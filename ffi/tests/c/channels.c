@@ -140,6 +140,44 @@ static void a_retained_array_keeps_the_slot(void **state) {
     shma_channel_close(channel);
 }
 
+static shma_array *view_of(const shma_array *array) {
+    shma_array *view = NULL;
+    expect_ok(shma_array_slice(array, 0, 0, 1, 1, &view, NULL));
+    return view;
+}
+
+static void nothing_is_published_that_can_still_be_written(void **state) {
+    shma_channel *channel = created(1, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    for (int is_view = 0; is_view < 2; is_view++) {
+        shma_loan *loan = NULL;
+        expect_ok(shma_channel_loan(channel, 0, NULL, at_once, &loan, NULL));
+        shma_array *array = shma_array_retain(shma_loan_array(loan));
+        if (is_view) {
+            shma_array *view = view_of(array);
+            shma_array_close(array);
+            array = view;
+        }
+        expect_failure(shma_loan_publish(loan, NULL, 0, NULL, &error), SHMA_ERROR_INVALID_ARGUMENT,
+                       "retained");
+        assert_int_equal(loan_outcome(channel), SHMA_TIMED_OUT);
+        *(int32_t *)shma_array_data(array) = 1; // nobody's memory but ours
+        shma_array_close(array);
+        shma_delivery *delivery = NULL;
+        assert_int_equal(shma_channel_receive(channel, at_once, &delivery, NULL), SHMA_TIMED_OUT);
+    }
+    shma_loan *loan = NULL;
+    expect_ok(shma_channel_loan(channel, 0, NULL, at_once, &loan, NULL));
+    shma_array *view = view_of(shma_loan_array(loan));
+    shma_loan_cancel(loan);
+    assert_int_equal(loan_outcome(channel), SHMA_TIMED_OUT);
+    shma_array_close(view);
+    expect_ok(shma_channel_loan(channel, 0, NULL, at_once, &loan, NULL));
+    shma_array_close(view_of(shma_loan_array(loan)));
+    expect_ok(shma_loan_publish(loan, NULL, 0, NULL, NULL));
+    shma_delivery_close(received(channel));
+    shma_channel_close(channel);
+}
+
 static void a_broadcast_goes_to_all_and_counts_what_was_missed(void **state) {
     shma_channel *sends = created(2, SHMA_CHANNEL_BROADCAST, SHMA_WHEN_FULL_DROP_OLDEST);
     shma_channel *quick = opened(), *slow = opened();
@@ -303,6 +341,7 @@ int main(void) {
         TEST(a_channel_is_handed_over_by_its_handle),
         TEST(outcomes_are_no_errors),
         TEST(a_retained_array_keeps_the_slot),
+        TEST(nothing_is_published_that_can_still_be_written),
         TEST(a_broadcast_goes_to_all_and_counts_what_was_missed),
         TEST(shapes_may_vary_and_arrays_may_lie_elsewhere),
         TEST(private_memory_is_sent_with_any_strides),

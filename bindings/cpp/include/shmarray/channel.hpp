@@ -8,8 +8,11 @@
 //
 //     // Elsewhere, in any language. Ends when no process sends any more.
 //     auto frames = shmarray::channel<const std::uint8_t, 3>::open("frames");
-//     for (auto &frame : frames)
-//         use(frame.array(), frame.meta());
+//     for (auto &frame : frames) {
+//         use(frame.array(), frame.meta());          // in its slot, until the next frame
+//         pictures.push_back(frame.copy());          // with memory of its own
+//         held.push_back(frame.keep());              // keeps the slot: a sender may wait for it
+//     }
 #ifndef SHMARRAY_CHANNEL_HPP
 #define SHMARRAY_CHANNEL_HPP
 
@@ -73,6 +76,26 @@ struct open_options {
     shmarray::timeout timeout = std::chrono::nanoseconds(0);
 };
 
+namespace detail {
+
+inline const char *text_of(outcome why) noexcept {
+    switch (why) {
+    case outcome::timed_out:
+        return "nothing came in that time";
+    case outcome::closed:
+        return "the stream has ended: every sender has closed";
+    case outcome::full:
+        return "no slot of the channel is free";
+    case outcome::sender_died:
+        return "the stream has ended: the last sender died";
+    case outcome::done:
+        break;
+    }
+    return "there is none";
+}
+
+} // namespace detail
+
 /// A value, or the reason why there is none.
 template <class T>
 class maybe {
@@ -82,18 +105,30 @@ class maybe {
 
     explicit operator bool() const noexcept { return value_.has_value(); }
 
-    /// Returns the value, which must be there.
-    T &operator*() noexcept {
+    /// Returns the value. If there is none, it throws error, whose status() is the outcome's.
+    T &value() & { return require(), *value_; }
+    T value() && { return require(), *std::move(value_); }
+
+    /// Returns the value, which must be there. That of a temporary object, such as receive()
+    /// returns, was not checked and would be gone at the end of the statement: it has value().
+    T &operator*() & noexcept {
         assert(value_ && "there is no value: see outcome()");
         return *value_;
     }
-    T *operator->() noexcept { return &**this; }
+    T *operator->() & noexcept { return &**this; }
+    T &operator*() && = delete;
+    T *operator->() && = delete;
 
     /// Returns done, timed_out, full, closed (no process sends any more, and everything was
     /// received) or sender_died (the same, and the last sender died).
     shmarray::outcome outcome() const noexcept { return outcome_; }
 
   private:
+    void require() const {
+        if (!value_)
+            failure(static_cast<std::int32_t>(outcome_), 0, detail::text_of(outcome_)).raise();
+    }
+
     std::optional<T> value_;
     shmarray::outcome outcome_ = shmarray::outcome::done;
 };
@@ -106,13 +141,15 @@ class loan {
     loan(shma_loan *produced, shmarray::array<T, Rank> in_slot) noexcept
         : held_(produced), array_(std::move(in_slot)) {}
 
-    /// Returns the array to fill. Its elements are what the slot's last message left. It must not
-    /// be written after it was published.
-    shmarray::array<T, Rank> &array() noexcept { return array_; }
+    /// Returns the array to fill, which is null once it was published or given back. Its elements
+    /// are what the slot's last message left.
+    shmarray::array<T, Rank> &array() & noexcept { return array_; }
+    shmarray::array<T, Rank> &array() && = delete; // nobody could publish it
 
     /// Publishes the array, with at most 64 bytes of metadata. Returns the number of the message,
-    /// which counts from 0. Throws invalid_argument if the metadata is too long; then nobody
-    /// receives anything.
+    /// which counts from 0. Throws invalid_argument if the metadata is too long, if the loan was
+    /// published or given back before, or if an array that was made of this one lives, such as a
+    /// slice, which could write to the message. Then nobody receives anything.
     std::uint64_t publish(std::string_view meta = {}) { return try_publish(meta).value(); }
     result<std::uint64_t> try_publish(std::string_view meta = {}) {
         std::uint64_t sequence = 0;
@@ -124,7 +161,7 @@ class loan {
         return sequence;
     }
 
-    /// Gives the slot back, as the destructor does.
+    /// Gives the slot back, as the destructor does. An array that was made of the loan's keeps it.
     void cancel() noexcept {
         array_.close();
         held_.reset();
@@ -138,17 +175,29 @@ class loan {
     shmarray::array<T, Rank> array_;
 };
 
-/// A message that was received. Its slot is given back when the delivery and the arrays that were
-/// made of its array are gone.
+/// A message that was received. Its slot is given back when the delivery is gone, and the arrays
+/// that were made of its array: keep(), view(), slice(). Until then a sender may wait for the slot.
 template <class T, std::size_t Rank = dynamic_rank>
 class delivery {
   public:
     delivery(shma_delivery *produced, shmarray::array<T, Rank> in_slot) noexcept
         : held_(produced), array_(std::move(in_slot)) {}
 
-    /// Returns the array, in its slot; in a channel of handles, the array that was sent.
-    shmarray::array<T, Rank> &array() noexcept { return array_; }
-    const shmarray::array<T, Rank> &array() const noexcept { return array_; }
+    /// Returns the array, in its slot; in a channel of handles, the array that was sent. It is null
+    /// once the delivery was moved from. That of a temporary delivery keeps the slot.
+    shmarray::array<T, Rank> &array() & noexcept { return array_; }
+    const shmarray::array<T, Rank> &array() const & noexcept { return array_; }
+    shmarray::array<T, Rank> array() && noexcept { return std::move(array_); }
+
+    /// Returns the same array, which keeps the slot for as long as it or a view of it lives.
+    shmarray::array<T, Rank> keep() const { return array_.view(); }
+
+    /// Returns a copy, with memory of its own. Throws like array::create().
+    shmarray::array<std::remove_const_t<T>, Rank> copy() const { return try_copy().value(); }
+    result<shmarray::array<std::remove_const_t<T>, Rank>> try_copy() const {
+        return shmarray::array<std::remove_const_t<T>, Rank>::try_share(array_.data(),
+                                                                        array_.shape());
+    }
 
     /// Returns the number of the message: 0 for the first of the channel, 1 more for each after it.
     std::uint64_t sequence() const noexcept { return shma_delivery_sequence(held_.get()); }
@@ -164,12 +213,14 @@ class delivery {
     /// Returns how many messages were dropped since the one that was received before.
     std::uint64_t missed() const noexcept { return shma_delivery_missed(held_.get()); }
 
-    /// Returns the bytes that were sent beside the array. They are valid as long as the delivery.
-    std::string_view meta() const noexcept {
+    /// Returns the bytes that were sent beside the array. They are valid as long as the delivery;
+    /// those of a temporary delivery are a copy.
+    std::string_view meta() const & noexcept {
         std::size_t bytes = 0;
         const void *const first = shma_delivery_meta(held_.get(), &bytes);
         return {static_cast<const char *>(first), bytes};
     }
+    std::string meta() const && { return std::string(meta()); }
 
   private:
     struct closer {
@@ -377,7 +428,8 @@ class channel {
         std::shared_ptr<delivery> current_;
     };
 
-    /// Receives the first message.
+    /// Receives the first message. A delivery of a loop is valid until the next one, unless it is
+    /// moved from the loop.
     iterator begin() const { return iterator(*this); }
     iterator end() const noexcept { return {}; }
 

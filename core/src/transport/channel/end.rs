@@ -365,6 +365,11 @@ impl InUse {
         self.id.slot
     }
 
+    /// Whether there are several arrays in the slot.
+    pub(super) fn has_several_arrays(&self) -> bool {
+        self.end.slots.has_several(self.id)
+    }
+
     /// Ends the use, also if there are arrays in the slot. Returns the slot, unless it was given
     /// back before.
     pub(super) fn end(&self) -> Option<Taken> {

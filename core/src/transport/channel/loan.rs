@@ -87,6 +87,12 @@ impl Loan {
         self.in_slot.slot()
     }
 
+    /// Whether clones or views of its array exist.
+    #[must_use]
+    pub fn has_views(&self) -> bool {
+        self.in_slot.has_several_arrays()
+    }
+
     /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
     /// Returns the sequence number of the message; the first of a channel has 0.
     ///

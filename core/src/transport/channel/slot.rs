@@ -133,6 +133,12 @@ impl OwnSlots {
         self.slots[id.slot as usize].uses.add(id.number);
     }
 
+    /// Whether a use has several arrays.
+    pub(super) fn has_several(&self, id: UseId) -> bool {
+        let word = self.slots[id.slot as usize].uses.0.load(Acquire);
+        use_number(word) == id.number && count(word) > 1
+    }
+
     /// Counts one array less. Returns the slot if it was the last: the caller gives it back.
     pub(super) fn remove(&self, id: UseId) -> Option<Taken> {
         let own = &self.slots[id.slot as usize];

@@ -64,6 +64,19 @@ fn a_loan_that_is_dropped_is_given_back_and_nobody_receives_it() {
 }
 
 #[test]
+fn a_loan_knows_whether_there_are_views_of_its_array() {
+    scenario(|| {
+        let sender = create(&ChannelOptions::new());
+        let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!() };
+        assert!(!loan.has_views());
+        let view = loan.array().slice(0, None, None, -1).unwrap();
+        assert!(loan.has_views());
+        drop(view);
+        assert!(!loan.has_views());
+    });
+}
+
+#[test]
 fn a_view_keeps_its_slot_and_so_do_its_arrays() {
     scenario(|| {
         let sender = create(&ChannelOptions::new().slots(1));
