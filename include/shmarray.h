@@ -17,7 +17,8 @@
  * Conventions
  *   - Functions are called shma_<noun>_<verb>, or shma_<noun>_<property> if they only return a
  *     property. The noun is the type of the first parameter or of the result, or says what a text
- *     stands for. shma_abi, shma_version, shma_copied_bytes and shma_sweep have no noun.
+ *     stands for. shma_abi, shma_version, shma_copied_bytes, shma_set_interruptible and shma_sweep
+ *     have no noun.
  *   - A shma_status is 0 for success, positive for an ordinary outcome (SHMA_TIMED_OUT,
  *     SHMA_CLOSED), negative for a failure. A comment names the failures of its function; besides,
  *     every function with a status may fail with SHMA_ERROR_INVALID_ARGUMENT, SHMA_ERROR_OS,
@@ -48,7 +49,8 @@
  *     or process writes it is a data race, as between threads: write first and hand over the handle
  *     afterwards, or use atomic operations.
  *   - No thread may change the environment (setenv) during a call, and no signal handler may call
- *     these functions.
+ *     these functions. A handler that runs in a thread that waits does not end the wait, unless
+ *     that thread asked for it by shma_set_interruptible.
  *   - On Linux a forked child has a copy of each object of its parent, and each process closes its
  *     own. Closing the copy of a received message does not release its arrays. On other systems the
  *     child attaches its arrays by handle instead.
@@ -543,10 +545,23 @@ shma_status shma_array_reshape(const shma_array *array,
                                shma_array **view_out,
                                shma_error *error);
 
-/* ---- Pipes and messages ---------------------------------------------------------------------- */
+/* ---- Waiting --------------------------------------------------------------------------------- */
 
 /** The timeout_ns that waits without a limit, as any negative number does. */
 #define SHMA_NO_TIMEOUT (-1)
+
+/**
+ * Says whether a signal handler that runs in this thread ends the thread's waits; at first none
+ * does. Returns 1 if one did before this call, else 0.
+ *
+ * If a handler does not end it, a wait goes on for what is left of its timeout. If one does, the
+ * function that waited fails with SHMA_ERROR_OS and os_errno EINTR, also for a handler with
+ * SA_RESTART. Nothing was sent, received or opened then, and the call can be repeated. A handler
+ * that runs before the wait has begun does not end it.
+ */
+SHMA_API int32_t shma_set_interruptible(int32_t is_interruptible);
+
+/* ---- Pipes and messages ---------------------------------------------------------------------- */
 
 /** A received message: arrays and bytes. It holds its arrays until it is closed. */
 typedef struct shma_message shma_message;
@@ -596,9 +611,8 @@ SHMA_API int shma_pipe_fd(const shma_pipe *pipe);
  * arrays has count elements and payload has payload_bytes; each may be NULL if its size is 0.
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until the pipe has room.
  * Returns SHMA_TIMED_OUT if it had none in that time, SHMA_CLOSED if no process has the other end.
- * Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
- * SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
- * a memory file. Nothing was sent unless the status is 0.
+ * Fails with SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared
+ * memory nor in a memory file. Nothing was sent unless the status is 0.
  *
  * Several threads may send at once: each message is sent whole, and those of one thread stay in
  * order.
@@ -617,9 +631,9 @@ shma_status shma_pipe_send(const shma_pipe *pipe,
  *
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a message arrives or
  * none can arrive any more. Returns SHMA_TIMED_OUT if none arrived in that time, SHMA_CLOSED if no
- * process has the other end and every message has been received. Fails with SHMA_ERROR_OS
- * (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
- * fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+ * process has the other end and every message has been received. Fails with SHMA_ERROR_OS and
+ * os_errno EMFILE if this process has no free fd, and with SHMA_ERROR_INVALID_ARGUMENT if the
+ * received bytes are not a message.
  *
  * Several threads may receive at once, also while others send: each message goes to one of them.
  */
@@ -765,8 +779,7 @@ shma_status shma_channel_create_by_handle(const char *name,
  * A broadcast of another user, whose file mode allows it, is followed: its messages are copied.
  * Fails with SHMA_ERROR_INVALID_ARGUMENT if the name is not a channel's or all of its ends are in
  * use, with SHMA_ERROR_INVALID_HANDLE and SHMA_ERROR_STALE_HANDLE for a handle that is not a
- * channel's or no longer is, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran
- * during the wait.
+ * channel's or no longer is.
  * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
  */
 SHMA_NODISCARD SHMA_API
@@ -829,8 +842,9 @@ shma_status shma_channel_fd(const shma_channel *channel,
 
 /**
  * Ends this process's part in a channel: the other side sees the end of the stream after what was
- * sent. Loans and deliveries stay valid until they are given back. Calls of other threads that
- * wait at the channel fail. The channel is freed by shma_channel_close.
+ * sent. Loans and deliveries stay valid until they are given back. Calls that send or receive by
+ * this channel fail with SHMA_ERROR_INVALID_ARGUMENT from then on, also those of other threads
+ * that wait at it. The channel is freed by shma_channel_close.
  */
 SHMA_API void shma_channel_end(const shma_channel *channel);
 
@@ -851,9 +865,9 @@ typedef struct shma_loan shma_loan;
  * shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a slot is free. Returns
  * SHMA_TIMED_OUT if none was in that time, SHMA_FULL if none is and the channel was created with
- * SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
- * SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
- * os_errno EINTR if a signal handler ran during the wait.
+ * SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, or if
+ * another thread ends the channel by shma_channel_end meanwhile, and with
+ * SHMA_ERROR_PERMISSION_DENIED if the channel is another user's.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_loan(const shma_channel *channel,
@@ -935,8 +949,8 @@ typedef struct shma_delivery shma_delivery;
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
  * the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
  * process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
- * last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
- * wait.
+ * last sender died. Fails with SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by
+ * shma_channel_end meanwhile.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_receive(const shma_channel *channel,

@@ -12,8 +12,8 @@ use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{
     Failure, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
-use crate::message::timeout_of;
 use crate::options::{Growing, copied, read_options, shma_options};
+use crate::waiting::wait;
 
 /// A channel: a bounded queue of arrays, which any process opens by its name or its handle. Only on
 /// Linux.
@@ -207,8 +207,7 @@ pub unsafe extern "C" fn shma_channel_create_by_handle(
 /// A broadcast of another user, whose file mode allows it, is followed: its messages are copied.
 /// Fails with SHMA_ERROR_INVALID_ARGUMENT if the name is not a channel's or all of its ends are in
 /// use, with SHMA_ERROR_INVALID_HANDLE and SHMA_ERROR_STALE_HANDLE for a handle that is not a
-/// channel's or no longer is, and with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran
-/// during the wait.
+/// channel's or no longer is.
 /// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
 ///
 /// # Safety
@@ -230,7 +229,9 @@ pub unsafe extern "C" fn shma_channel_open(
         }
         let opened = match timeout_ns {
             0 => Some(Channel::open(handle_or_name, receives != 0)?),
-            _ => Channel::open_within(handle_or_name, receives != 0, timeout_of(timeout_ns))?,
+            _ => {
+                wait(timeout_ns, |left| Channel::open_within(handle_or_name, receives != 0, left))?
+            }
         };
         let Some(channel) = opened else { return Ok(SHMA_TIMED_OUT) };
         // SAFETY: `put` needs an output that is valid for a write: `channel_out` is not NULL
@@ -332,8 +333,9 @@ pub unsafe extern "C" fn shma_channel_fd(
 }
 
 /// Ends this process's part in a channel: the other side sees the end of the stream after what was
-/// sent. Loans and deliveries stay valid until they are given back. Calls of other threads that
-/// wait at the channel fail. The channel is freed by shma_channel_close.
+/// sent. Loans and deliveries stay valid until they are given back. Calls that send or receive by
+/// this channel fail with SHMA_ERROR_INVALID_ARGUMENT from then on, also those of other threads
+/// that wait at it. The channel is freed by shma_channel_close.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_channel_end(channel: Option<&shma_channel>) {
     guard(None, || {

@@ -12,7 +12,7 @@ use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_SENDER_DIED, SHMA_TIMED_OUT, guard, guard_outcome,
     shma_error, shma_status,
 };
-use crate::message::timeout_of;
+use crate::waiting::wait;
 
 /// A message that was received: an array, which keeps its slot until the delivery is closed.
 pub struct shma_delivery {
@@ -28,8 +28,8 @@ impl Object for shma_delivery {}
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
 /// the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
 /// process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
-/// last sender died. Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the
-/// wait.
+/// last sender died. Fails with SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by
+/// shma_channel_end meanwhile.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn shma_channel_receive(
         if delivery_out.is_null() {
             return Err(Failure::Null("delivery_out"));
         }
-        let delivery = match channel.receive(timeout_of(timeout_ns))? {
+        let delivery = match wait(timeout_ns, |left| channel.receive(left))? {
             Delivered::Message(delivery) => delivery,
             Delivered::TimedOut => return Ok(SHMA_TIMED_OUT),
             Delivered::Ended { died: false, .. } => return Ok(SHMA_CLOSED),

@@ -3,7 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use shmarray::{Error, Layout, Loan, Loaned, Posted};
+use shmarray::{Array, Error, Layout, Loan, Loaned, Options, Posted};
 
 use crate::arguments::{Object, invalid, list, needed, put, shape as shape_of};
 use crate::array::{shma_array, strides_of};
@@ -12,8 +12,8 @@ use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{
     Failure, SHMA_FULL, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
-use crate::message::timeout_of;
 use crate::options::read_options;
+use crate::waiting::wait;
 
 /// A slot on loan: an array that a sender fills, and then publishes or cancels.
 pub struct shma_loan {
@@ -29,9 +29,9 @@ impl Object for shma_loan {}
 /// shape is NULL, or in a channel of varying shapes has the ndim numbers of this message.
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a slot is free. Returns
 /// SHMA_TIMED_OUT if none was in that time, SHMA_FULL if none is and the channel was created with
-/// SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, with
-/// SHMA_ERROR_PERMISSION_DENIED if the channel is another user's, and with SHMA_ERROR_OS and
-/// os_errno EINTR if a signal handler ran during the wait.
+/// SHMA_WHEN_FULL_ERROR. Fails with SHMA_ERROR_INVALID_ARGUMENT if the shape does not fit, or if
+/// another thread ends the channel by shma_channel_end meanwhile, and with
+/// SHMA_ERROR_PERMISSION_DENIED if the channel is another user's.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -50,13 +50,13 @@ pub unsafe extern "C" fn shma_channel_loan(
         if loan_out.is_null() {
             return Err(Failure::Null("loan_out"));
         }
-        let timeout = timeout_of(timeout_ns);
         let loaned = if shape.is_null() {
-            channel.loan(timeout)?
+            wait(timeout_ns, |left| channel.loan(left))?
         } else {
             // SAFETY: `shape_of` needs `ndim` numbers: P3 of the crate, which the C caller
             // guarantees.
-            channel.loan_shape(&unsafe { shape_of(shape, ndim) }?, timeout)?
+            let shape = unsafe { shape_of(shape, ndim) }?;
+            wait(timeout_ns, |left| channel.loan_shape(&shape, left))?
         };
         let loan = match loaned {
             Loaned::Loan(loan) => loan,
@@ -170,10 +170,19 @@ pub unsafe extern "C" fn shma_channel_send(
         // SAFETY: `list` needs NULL or `meta_bytes` bytes that do not change during the call: P3 of
         // the crate, which the C caller guarantees.
         let meta = unsafe { list("meta", meta.cast::<u8>(), meta_bytes) }?;
+        let data = data.cast();
+        if channel.has_handles() {
+            // The copy is made before the wait, and once: handlers may interrupt the wait often.
+            // SAFETY: `share` needs elements that can be read, which the C caller guarantees by the
+            // `# Safety` section.
+            let shared = unsafe { Array::share(data, dtype, &layout, &Options::new()) }?;
+            let sent = wait(timeout_ns, |left| channel.send_array(&shared, meta, left));
+            return posted(sent?, sequence_out);
+        }
         // SAFETY: `send` needs elements that can be read, which the C caller guarantees by the
         // `# Safety` section.
         let sent =
-            unsafe { channel.send(data.cast(), &dtype, &layout, meta, timeout_of(timeout_ns)) };
+            wait(timeout_ns, |left| unsafe { channel.send(data, &dtype, &layout, meta, left) });
         posted(sent?, sequence_out)
     })
 }
@@ -200,7 +209,8 @@ pub unsafe extern "C" fn shma_channel_send_array(
         // SAFETY: `list` needs NULL or `meta_bytes` bytes that do not change during the call: P3 of
         // the crate, which the C caller guarantees.
         let meta = unsafe { list("meta", meta.cast::<u8>(), meta_bytes) }?;
-        posted(channel.send_array(array, meta, timeout_of(timeout_ns))?, sequence_out)
+        let sent = wait(timeout_ns, |left| channel.send_array(array, meta, left));
+        posted(sent?, sequence_out)
     })
 }
 

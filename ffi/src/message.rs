@@ -6,7 +6,6 @@ mod fds;
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
-use std::time::Duration;
 
 use shmarray::{Error, Message, Pipe, Received, Sent};
 
@@ -15,6 +14,7 @@ use crate::array::{access_of, arrays as arrays_of, shma_access, shma_array};
 use crate::error::{
     Failure, SHMA_CLOSED, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
 };
+use crate::waiting::wait;
 
 /// One end of a bidirectional pipe for arrays and bytes. Only on Linux.
 ///
@@ -28,13 +28,6 @@ impl Object for shma_pipe {}
 pub struct shma_message(Message);
 
 impl Object for shma_message {}
-
-/// The timeout_ns that waits without a limit, as any negative number does.
-pub const SHMA_NO_TIMEOUT: i64 = -1;
-
-pub(crate) fn timeout_of(timeout_ns: i64) -> Option<Duration> {
-    u64::try_from(timeout_ns).ok().map(Duration::from_nanos)
-}
 
 /// Creates a pipe and returns its two ends. Their fds are close-on-exec.
 ///
@@ -106,9 +99,8 @@ pub extern "C" fn shma_pipe_fd(pipe: Option<&shma_pipe>) -> c_int {
 /// arrays has count elements and payload has payload_bytes; each may be NULL if its size is 0.
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until the pipe has room.
 /// Returns SHMA_TIMED_OUT if it had none in that time, SHMA_CLOSED if no process has the other end.
-/// Fails with SHMA_ERROR_OS and os_errno EINTR if a signal handler ran during the wait, and with
-/// SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared memory nor in
-/// a memory file. Nothing was sent unless the status is 0.
+/// Fails with SHMA_ERROR_NO_SPACE if a payload of more than 160 KiB finds room neither in shared
+/// memory nor in a memory file. Nothing was sent unless the status is 0.
 ///
 /// Several threads may send at once: each message is sent whole, and those of one thread stay in
 /// order.
@@ -134,7 +126,7 @@ pub unsafe extern "C" fn shma_pipe_send(
         // SAFETY: `list` needs NULL or `payload_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.
         let payload = unsafe { list("payload", payload.cast::<u8>(), payload_bytes) }?;
-        Ok(match pipe.send(payload, &arrays, timeout_of(timeout_ns))? {
+        Ok(match wait(timeout_ns, |left| pipe.send(payload, &arrays, left))? {
             Sent::Sent => SHMA_OK,
             Sent::TimedOut => SHMA_TIMED_OUT,
             Sent::Closed => SHMA_CLOSED,
@@ -147,9 +139,9 @@ pub unsafe extern "C" fn shma_pipe_send(
 ///
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until a message arrives or
 /// none can arrive any more. Returns SHMA_TIMED_OUT if none arrived in that time, SHMA_CLOSED if no
-/// process has the other end and every message has been received. Fails with SHMA_ERROR_OS
-/// (os_errno is EINTR if a signal handler ran during the wait, EMFILE if this process has no free
-/// fd), and with SHMA_ERROR_INVALID_ARGUMENT if the received bytes are not a message.
+/// process has the other end and every message has been received. Fails with SHMA_ERROR_OS and
+/// os_errno EMFILE if this process has no free fd, and with SHMA_ERROR_INVALID_ARGUMENT if the
+/// received bytes are not a message.
 ///
 /// Several threads may receive at once, also while others send: each message goes to one of them.
 ///
@@ -168,7 +160,7 @@ pub unsafe extern "C" fn shma_pipe_receive(
         if message_out.is_null() {
             return Err(Failure::Null("message_out"));
         }
-        Ok(match pipe.receive(timeout_of(timeout_ns))? {
+        Ok(match wait(timeout_ns, |left| pipe.receive(left))? {
             Received::Message(message) => {
                 // SAFETY: `put` needs an output that is valid for a write: `message_out` is not
                 // NULL (checked above), so P4 of the crate applies.

@@ -9,13 +9,14 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 13] = [
+const SECTIONS: [(&str, &str); 14] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
     ("Creation options", "options"),
     ("Arrays", "array"),
     ("Views of arrays", "view"),
+    ("Waiting", "waiting"),
     ("Pipes and messages", "message"),
     ("Channels", "channel"),
     ("Channels: loans", "loan"),

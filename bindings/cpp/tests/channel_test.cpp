@@ -1,11 +1,15 @@
 // Channels: loans, deliveries, both modes, ranges, fds and failures.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
+#include <future>
 #include <poll.h>
+#include <semaphore.h>
 #include <string>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <thread>
 #include <type_traits>
@@ -157,6 +161,119 @@ TEST("a_value_that_is_not_there_says_why") {
     }
     auto none = numbers.receive(0ns);
     CHECK_THROWS_AS(none.value(), shmarray::error);
+}
+
+sem_t handled;
+
+/// Handles a signal every millisecond, as profilers do, while it lives.
+class Handling {
+  public:
+    Handling() {
+        REQUIRE(sem_init(&handled, 0, 0) == 0);
+        struct sigaction action{};
+        action.sa_handler = [](int) { sem_post(&handled); };
+        action.sa_flags = SA_RESTART;
+        REQUIRE(sigaction(SIGALRM, &action, &before_) == 0);
+        set_timer(1000);
+    }
+    Handling(const Handling &) = delete;
+    Handling &operator=(const Handling &) = delete;
+    ~Handling() {
+        set_timer(0);
+        sigaction(SIGALRM, &before_, nullptr);
+        sem_destroy(&handled);
+    }
+
+    /// Waits until the handler has run that often.
+    static void wait_for(int times) {
+        for (int time = 0; time < times; ++time)
+            while (sem_wait(&handled) != 0)
+                ;
+    }
+
+    /// Lets it run in other threads only.
+    static void block() {
+        sigset_t alarm;
+        sigemptyset(&alarm);
+        sigaddset(&alarm, SIGALRM);
+        pthread_sigmask(SIG_BLOCK, &alarm, nullptr);
+    }
+
+  private:
+    static void set_timer(suseconds_t microseconds) {
+        const itimerval often{{0, microseconds}, {0, microseconds}};
+        REQUIRE(setitimer(ITIMER_REAL, &often, nullptr) == 0);
+    }
+
+    struct sigaction before_{};
+};
+
+TEST("a_loop_goes_on_beside_a_signal_handler") {
+    auto camera = channel<float, 2>::create("frames", {4, 4});
+    auto viewer = channel<const float, 2>::open("frames");
+    const Handling handling;
+    std::thread sender([&] {
+        Handling::block();
+        for (int number = 0; number < 3; ++number) {
+            Handling::wait_for(20);
+            camera.loan().value().publish(std::to_string(number));
+        }
+        Handling::wait_for(20);
+        camera.close();
+    });
+    std::string seen;
+    for (auto &frame : viewer)
+        seen += frame.meta();
+    CHECK(seen == "012");
+    sender.join();
+}
+
+TEST("a_thread_may_ask_that_a_signal_handler_ends_its_waits") {
+    auto numbers = channel<int>::create("numbers", {1});
+    const auto [here, there] = shmarray::pipe::pair();
+    const Handling handling;
+    {
+        const shmarray::interruptible asked;
+        {
+            const shmarray::interruptible again;
+        }
+        auto received = numbers.try_receive();
+        CHECK(status_of(received) == SHMA_ERROR_OS);
+        CHECK(received.error().os_errno() == EINTR);
+        CHECK(there.try_receive().error().os_errno() == EINTR);
+    }
+    CHECK(numbers.receive(20ms).outcome() == outcome::timed_out);
+    CHECK(there.receive(20ms).outcome() == outcome::timed_out);
+}
+
+TEST("who_waits_at_a_channel_is_told_that_another_thread_closes_it") {
+    for (int round = 0; round < 20; ++round) {
+        auto sends = channel<int>::create("numbers", {1});
+        auto viewer = channel<const int>::open("numbers");
+        auto other = channel<const int>::open("numbers");
+        std::promise<void> looping, receiving;
+        std::thread loop([&] {
+            looping.set_value();
+            for ([[maybe_unused]] auto &message : viewer)
+                CHECK(false);
+        });
+        std::thread call([&] {
+            receiving.set_value();
+            CHECK(status_of(other.try_receive()) == SHMA_ERROR_INVALID_ARGUMENT);
+        });
+        looping.get_future().wait();
+        receiving.get_future().wait();
+        for (int turn = 0; turn < 100 * round; ++turn)
+            std::this_thread::yield(); // in late rounds both sleep
+        viewer.close();
+        other.close();
+        loop.join();
+        call.join();
+        CHECK_FALSE(viewer);
+        CHECK_THROWS_AS(viewer.loan(), shmarray::invalid_argument);
+        viewer = channel<const int>::open("numbers");
+        CHECK(viewer.receive(0ns).outcome() == outcome::timed_out);
+    }
 }
 
 TEST("what_was_sent_is_a_range_that_ends") {

@@ -226,7 +226,7 @@ static void an_empty_pipe_and_a_full_one_time_out(void **state) {
 static void do_nothing(int signal) { (void)signal; }
 
 // The timer repeats, so a signal that arrives before the wait does not matter.
-static void a_signal_ends_a_wait(void **state) {
+static void a_signal_ends_a_wait_if_the_thread_asked_for_it(void **state) {
     shma_error error = SHMA_ERROR_INIT;
     const struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
     struct sigaction act;
@@ -235,7 +235,10 @@ static void a_signal_ends_a_wait(void **state) {
     assert_int_equal(sigaction(SIGALRM, &act, NULL), 0);
     assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
     shma_message *message = NULL;
+    assert_int_equal(shma_set_interruptible(1), 0);
     const int32_t status = shma_pipe_receive(there, SHMA_NO_TIMEOUT, &message, &error);
+    assert_int_equal(shma_set_interruptible(0), 1);
+    assert_int_equal(shma_pipe_receive(there, 20 * soon, &message, &error), SHMA_TIMED_OUT);
     assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
     assert_int_equal(status, SHMA_ERROR_OS);
     assert_int_equal(error.os_errno, EINTR);
@@ -387,7 +390,7 @@ int main(int count, char **arguments) {
         WITH_PIPE(a_closed_end_is_an_outcome_and_not_an_error),
         WITH_PIPE(an_answer_arrives_though_its_sender_left_a_task_unread),
         WITH_PIPE(an_empty_pipe_and_a_full_one_time_out),
-        WITH_PIPE(a_signal_ends_a_wait),
+        WITH_PIPE(a_signal_ends_a_wait_if_the_thread_asked_for_it),
         WITH_PIPE(an_end_passes_to_another_program_by_its_fd),
         WITH_PIPE(an_fd_that_is_not_a_pipe_is_refused_and_stays_open),
         WITH_PIPE(an_invalid_message_is_refused),

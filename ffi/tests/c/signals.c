@@ -1,10 +1,12 @@
-// Signals in C: exceeding the limit of file sizes is an error and not fatal, and a fork in a signal
-// handler does not hang.
+// Signals in C: exceeding the limit of file sizes is an error and not fatal, a fork in a signal
+// handler does not hang, and a handler neither ends nor prolongs a wait, unless its thread asks.
+#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <time.h>
 
 #include "children.h"
 
@@ -127,12 +129,160 @@ static void a_fork_in_a_signal_handler_works_or_is_refused(void **state) {
         fail_msg("it ended with status %#x and said: %s", (unsigned)status, text);
 }
 
+static volatile sig_atomic_t handled;
+
+static void count_signal(int unused) { handled++; }
+
+// Handles a signal every 10 ms until `stop_handling`.
+static void start_handling(void) {
+    const struct itimerval often = {{0, 10000}, {0, 10000}};
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = count_signal;
+    action.sa_flags = SA_RESTART;
+    assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+    assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+}
+
+static void stop_handling(void) {
+    const struct itimerval never = {{0, 0}, {0, 0}};
+    assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+    signal(SIGALRM, SIG_DFL);
+}
+
+// Two channels without a free slot, one without a message, and a pipe whose near end has neither
+// room nor a message.
+static shma_channel *full, *full_of_handles, *empty;
+static shma_pipe *near_end, *far_end;
+static shma_array *number;
+
+static int32_t wait_to_receive(int64_t timeout_ns) {
+    shma_delivery *delivery = NULL;
+    return shma_channel_receive(empty, timeout_ns, &delivery, &error);
+}
+
+static int32_t wait_for_a_loan(int64_t timeout_ns) {
+    shma_loan *loan = NULL;
+    return shma_channel_loan(full, 0, NULL, timeout_ns, &loan, &error);
+}
+
+static int32_t wait_for_a_loan_of_a_shape(int64_t timeout_ns) {
+    const int64_t one = 1;
+    shma_loan *loan = NULL;
+    return shma_channel_loan(full, 1, &one, timeout_ns, &loan, &error);
+}
+
+static int32_t send_memory(const shma_channel *channel, int64_t timeout_ns) {
+    const int64_t one = 1;
+    return shma_channel_send(channel, shma_array_data(number), SHMA_INT32, 1, &one, NULL, NULL, 0,
+                             timeout_ns, NULL, &error);
+}
+
+static int32_t wait_to_send(int64_t timeout_ns) { return send_memory(full, timeout_ns); }
+
+static int32_t wait_to_send_a_copy(int64_t timeout_ns) {
+    return send_memory(full_of_handles, timeout_ns);
+}
+
+static int32_t send_number(const shma_channel *channel, int64_t timeout_ns) {
+    return shma_channel_send_array(channel, number, NULL, 0, timeout_ns, NULL, &error);
+}
+
+static int32_t wait_to_send_an_array(int64_t timeout_ns) { return send_number(full, timeout_ns); }
+
+static int32_t wait_to_send_a_handle(int64_t timeout_ns) {
+    return send_number(full_of_handles, timeout_ns);
+}
+
+static int32_t wait_for_a_channel(int64_t timeout_ns) {
+    shma_channel *channel = NULL;
+    return shma_channel_open("nobody", 1, timeout_ns, &channel, &error);
+}
+
+static int32_t wait_for_a_message(int64_t timeout_ns) {
+    shma_message *message = NULL;
+    return shma_pipe_receive(near_end, timeout_ns, &message, &error);
+}
+
+static int32_t wait_for_room(int64_t timeout_ns) {
+    return shma_pipe_send(near_end, &number, 1, NULL, 0, timeout_ns, &error);
+}
+
+static int32_t (*const waits[])(int64_t timeout_ns) = {
+    wait_to_receive,     wait_for_a_loan,       wait_for_a_loan_of_a_shape, wait_to_send,
+    wait_to_send_a_copy, wait_to_send_an_array, wait_to_send_a_handle,      wait_for_a_channel,
+    wait_for_a_message,  wait_for_room};
+enum { WAITS = sizeof waits / sizeof *waits };
+
+static void open_what_they_wait_for(void) {
+    const int64_t one = 1;
+    shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
+    options.slots = 1;
+    expect_ok(shma_array_create(SHMA_INT32, 1, &one, NULL, &number, NULL));
+    expect_ok(shma_channel_create_by_handle("handles", &options, &full_of_handles, NULL));
+    options.varying = 1;
+    expect_ok(shma_channel_create("full", SHMA_INT32, 1, &one, NULL, &options, &full, NULL));
+    expect_ok(shma_channel_create("empty", SHMA_INT32, 1, &one, NULL, NULL, &empty, NULL));
+    expect_ok(send_number(full, SHMA_NO_TIMEOUT));
+    expect_ok(send_number(full_of_handles, SHMA_NO_TIMEOUT));
+    expect_ok(shma_pipe_pair(&near_end, &far_end, NULL));
+    while (wait_for_room(0) == SHMA_OK)
+        ;
+}
+
+static void close_what_they_wait_for(void) {
+    shma_channel_close(full);
+    shma_channel_close(full_of_handles);
+    shma_channel_close(empty);
+    shma_pipe_close(near_end);
+    shma_pipe_close(far_end);
+    shma_array_close(number);
+}
+
+static int64_t now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+// If it prolonged a wait, the wait would not end: it runs more often than the wait is long.
+static void a_handler_neither_ends_nor_prolongs_a_wait(void **state) {
+    const int64_t timeout_ns = 100 * 1000 * 1000;
+    open_what_they_wait_for();
+    start_handling();
+    for (size_t at = 0; at < WAITS; at++) {
+        const sig_atomic_t before = handled;
+        const int64_t began = now_ns();
+        assert_int_equal(waits[at](timeout_ns), SHMA_TIMED_OUT);
+        assert_true(now_ns() - began >= timeout_ns);
+        assert_true(handled > before);
+    }
+    stop_handling();
+    close_what_they_wait_for();
+}
+
+static void a_handler_ends_the_waits_of_a_thread_that_asked_for_it(void **state) {
+    open_what_they_wait_for();
+    start_handling();
+    assert_int_equal(shma_set_interruptible(1), 0);
+    for (size_t at = 0; at < WAITS; at++) {
+        error = (shma_error)SHMA_ERROR_INIT;
+        assert_int_equal(waits[at](SHMA_NO_TIMEOUT), SHMA_ERROR_OS);
+        assert_int_equal(error.os_errno, EINTR);
+    }
+    assert_int_equal(shma_set_interruptible(0), 1);
+    stop_handling();
+    close_what_they_wait_for();
+}
+
 #define SWEPT(name) cmocka_unit_test_teardown(name, nothing_is_left_after_a_sweep)
 
 int main(void) {
     const struct CMUnitTest tests[] = {
         SWEPT(an_array_beyond_the_limit_of_file_sizes_is_an_error_and_no_death),
         SWEPT(a_fork_in_a_signal_handler_works_or_is_refused),
+        SWEPT(a_handler_neither_ends_nor_prolongs_a_wait),
+        SWEPT(a_handler_ends_the_waits_of_a_thread_that_asked_for_it),
     };
     return cmocka_run_group_tests_name("signals", tests, NULL, NULL);
 }

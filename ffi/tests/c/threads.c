@@ -1,5 +1,6 @@
 // Threads in C: the header says which objects several of them may use at once.
 #include <pthread.h>
+#include <sched.h>
 
 #include "tests.h"
 
@@ -175,12 +176,44 @@ static void they_attach_the_arrays_of_one_message(void **state) {
     shma_pipe_close(there);
 }
 
+static shma_channel *channel;
+static _Atomic int waiting;
+
+// Waits for a message that never comes.
+static void *receive_none(void *unused) {
+    shma_delivery *delivery = NULL;
+    waiting++;
+    return shma_channel_receive(channel, SHMA_NO_TIMEOUT, &delivery, NULL) ==
+                   SHMA_ERROR_INVALID_ARGUMENT
+               ? NULL
+               : (void *)1;
+}
+
+static void they_are_told_that_another_ends_their_channel(void **state) {
+    static int32_t numbers[THREADS];
+    const int64_t one = 1;
+    for (int round = 0; round < 20; round++) {
+        pthread_t receivers[THREADS];
+        waiting = 0;
+        expect_ok(shma_channel_create("numbers", SHMA_INT32, 1, &one, NULL, NULL, &channel, NULL));
+        start(receivers, receive_none, numbers, 0);
+        while (waiting < THREADS)
+            sched_yield();
+        for (int turn = 0; turn < 100 * round; turn++)
+            sched_yield(); // in late rounds they sleep
+        shma_channel_end(channel);
+        join(receivers);
+        shma_channel_close(channel);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(they_own_one_array_and_the_last_closes_it),
         TEST(they_use_one_array_at_once),
         TEST(they_send_and_receive_on_one_pipe),
         TEST(they_attach_the_arrays_of_one_message),
+        TEST(they_are_told_that_another_ends_their_channel),
     };
     return cmocka_run_group_tests_name("threads", tests, NULL, NULL);
 }

@@ -16,6 +16,8 @@
 #ifndef SHMARRAY_CHANNEL_HPP
 #define SHMARRAY_CHANNEL_HPP
 
+#include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <chrono>
 #include <cstddef>
@@ -230,7 +232,8 @@ class delivery {
     shmarray::array<T, Rank> array_;
 };
 
-/// A bounded queue of arrays of T. Several threads may use one.
+/// A bounded queue of arrays of T. Several threads may use one, also while one of them calls
+/// close().
 ///
 /// With const T it can only receive. T and Rank are checked when a channel is opened; those of a
 /// channel of handles with each message.
@@ -242,9 +245,17 @@ class channel {
     using loan_type = shmarray::loan<T, Rank>;
 
     channel() = default;
+    channel(channel &&other) noexcept
+        : held_(std::move(other.held_)), is_closed_(other.is_closed_.load()) {}
+    channel &operator=(channel &&other) noexcept {
+        held_ = std::move(other.held_);
+        is_closed_ = other.is_closed_.load();
+        return *this;
+    }
+    ~channel() = default;
 
     /// Returns whether there is a channel: none was moved from or closed.
-    explicit operator bool() const noexcept { return held_ != nullptr; }
+    explicit operator bool() const noexcept { return held_ != nullptr && !is_closed_; }
 
     /// Creates a channel whose messages are arrays of this shape, in C order. Throws
     /// already_exists, no_space or invalid_argument.
@@ -317,8 +328,8 @@ class channel {
     }
 
     /// Takes a slot on loan, to be filled in place. Its outcome is timed_out or full if there is
-    /// none. Throws permission_denied if the channel is another user's, and error with os_errno()
-    /// EINTR if a signal handler ran during the wait.
+    /// none. Throws permission_denied if the channel is another user's, and invalid_argument if it
+    /// is closed, also by another thread while this one waits.
     maybe<loan_type> loan(timeout longest = {}) const { return try_loan(longest).value(); }
     result<maybe<loan_type>> try_loan(timeout longest = {}) const {
         return lend(0, nullptr, longest);
@@ -391,7 +402,8 @@ class channel {
         return maybe<delivery>(delivery(produced, *std::move(in_slot)));
     }
 
-    /// An input iterator over the messages, until no process sends any more.
+    /// An input iterator over the messages, until no process sends any more, or the channel is
+    /// closed, also by another thread. It throws like receive().
     class iterator {
       public:
         using iterator_category = std::input_iterator_tag;
@@ -407,7 +419,12 @@ class channel {
         delivery *operator->() const noexcept { return current_.get(); }
         iterator &operator++() {
             current_.reset(); // its slot may be the only one
-            auto next = from_->receive();
+            auto received = from_->try_receive();
+            if (!received && from_->is_closed_) {
+                from_ = nullptr;
+                return *this;
+            }
+            auto next = std::move(received).value();
             if (next)
                 current_ = std::make_shared<delivery>(std::move(*next));
             else
@@ -456,9 +473,11 @@ class channel {
 
     /// Returns the handle: one line of text by which any process on this machine opens this channel
     /// and no other, also if its name was removed and taken again. It does not keep the channel.
-    /// Throws error if the channel is closed.
+    /// Throws invalid_argument if the channel is closed.
     std::string handle() const { return try_handle().value(); }
     result<std::string> try_handle() const {
+        if (!*this)
+            return detail::invalid("invalid channel: it is closed");
         return detail::text_of(shma_channel_handle, held_.get());
     }
 
@@ -468,8 +487,12 @@ class channel {
     }
 
     /// Ends this object's part in the channel, as the destructor does: the other side sees the end
-    /// of the stream after what was sent. Loans and deliveries stay valid.
-    void close() noexcept { held_.reset(); }
+    /// of the stream after what was sent. Loans and deliveries stay valid. If other threads wait at
+    /// this channel, their loops over it end, and their other calls throw invalid_argument.
+    void close() noexcept {
+        is_closed_ = true;
+        shma_channel_end(held_.get());
+    }
 
   private:
     static constexpr shma_dtype number = detail::dtype_of<std::remove_const_t<T>>::value;
@@ -533,6 +556,7 @@ class channel {
         void operator()(shma_channel *held) const noexcept { shma_channel_close(held); }
     };
     std::unique_ptr<shma_channel, closer> held_;
+    std::atomic<bool> is_closed_ = false;
 };
 
 } // namespace SHMARRAY_MODE

@@ -45,6 +45,20 @@ enum class outcome : std::int32_t {
 /// counts in integers, such as 100ms, not 0.1s. A negative one counts as zero.
 using timeout = std::optional<std::chrono::nanoseconds>;
 
+/// While it lives, a signal handler that runs in this thread ends the thread's waits: they throw
+/// error with os_errno() EINTR, and nothing was sent, received or opened. Otherwise a wait goes on
+/// for what is left of its timeout. A handler that runs before the wait has begun does not end it.
+class interruptible {
+  public:
+    interruptible() noexcept : before_(shma_set_interruptible(1)) {}
+    ~interruptible() { shma_set_interruptible(before_); }
+    interruptible(const interruptible &) = delete;
+    interruptible &operator=(const interruptible &) = delete;
+
+  private:
+    std::int32_t before_;
+};
+
 /// An array of any type, for pipe::send, save_npy and save_npz. It holds the memory as the array
 /// does.
 class sendable {
@@ -189,8 +203,6 @@ class pipe {
     /// Sends bytes and arrays; the message holds the arrays until it is received. Returns timed_out
     /// if the pipe had no room in that time, closed if no process has the other end. Nothing was
     /// sent unless it returns done.
-    ///
-    /// Throws error with os_errno() EINTR if a signal handler ran during the wait.
     outcome send(std::string_view payload, const std::vector<sendable> &arrays = {},
                  timeout longest = {}) const {
         return try_send(payload, arrays, longest).value();
@@ -209,8 +221,8 @@ class pipe {
         return static_cast<outcome>(*sent);
     }
 
-    /// Receives a message, or returns why there is none. Throws like send, and invalid_argument if
-    /// the received bytes are not a message.
+    /// Receives a message, or returns why there is none. Throws invalid_argument if the received
+    /// bytes are not a message.
     received receive(timeout longest = {}) const { return try_receive(longest).value(); }
     result<received> try_receive(timeout longest = {}) const {
         shma_message *produced = nullptr;
