@@ -141,6 +141,21 @@ pub(super) fn loan(
     lend(end, layout, timeout)
 }
 
+/// Waits until a loan would not wait. Returns whether that is so. The slot that it finds is given
+/// back, which wakes the next sender.
+pub(super) fn wait_until_free(end: Arc<End>, timeout: Option<Duration>) -> Result<bool> {
+    let layout = match end.words.layout().payload {
+        Payload::Handle => None,
+        Payload::Fixed | Payload::Varying => end.checked_layout(None)?,
+    };
+    match lend(end, layout, timeout)? {
+        Loaned::Loan(loan) => loan.cancel(),
+        Loaned::TimedOut => return Ok(false),
+        Loaned::Full => (), // a loan would say so at once
+    }
+    Ok(true)
+}
+
 /// Sends the handle of an array, with a ticket that holds it.
 pub(super) fn send_handle(
     end: Arc<End>,

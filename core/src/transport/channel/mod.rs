@@ -174,6 +174,16 @@ impl Channel {
         loan::loan(self.end()?, Some(shape), timeout)
     }
 
+    /// Waits until a [`loan`](Self::loan) need not wait. Returns whether that is so. For event
+    /// loops, which wait in another thread than the one that sends. It may drop the oldest message
+    /// where a loan would.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan).
+    pub fn wait_until_free(&self, timeout: Option<Duration>) -> Result<bool> {
+        loan::wait_until_free(self.end()?, timeout)
+    }
+
     /// Sends a copy of private memory: the elements of `layout`, counted from `source`. A channel
     /// of handles sends a shared copy.
     ///

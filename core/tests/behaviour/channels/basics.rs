@@ -162,6 +162,25 @@ fn a_full_queue_times_out_or_is_an_error() {
 }
 
 #[test]
+fn one_that_waits_for_a_slot_takes_none() {
+    scenario(|| {
+        let sender = create(&ChannelOptions::new().slots(1));
+        let receiver = open();
+        assert!(sender.wait_until_free(AT_ONCE).unwrap());
+        send(&sender, 1);
+        assert!(!sender.wait_until_free(AT_ONCE).unwrap());
+        std::thread::scope(|threads| {
+            let waits = threads.spawn(|| sender.wait_until_free(None).unwrap());
+            drop(message(&receiver));
+            assert!(waits.join().unwrap());
+        });
+        assert!(can_loan(&sender) && is_nothing_there(&receiver));
+        let by_handle = Channel::create_by_handle("handles", &ChannelOptions::new()).unwrap();
+        assert!(by_handle.wait_until_free(None).unwrap());
+    });
+}
+
+#[test]
 fn the_stream_ends_after_what_is_in_the_queue() {
     scenario(|| {
         for mode in ChannelMode::ALL {
