@@ -198,6 +198,72 @@ class ChannelTest < SharedMemoryTest
     assert_operator Shmarray::Full, :<, Shmarray::Error
   end
 
+  # As Thread#join takes them.
+  TIMEOUTS = {
+    "none" => nil, "endless" => Float::INFINITY, "huge" => 2**70, "a Float beyond time" => 1e300,
+    "a Rational" => 60r
+  }.freeze
+  OVER = { "negative" => -1, "endlessly negative" => -Float::INFINITY, "zero" => 0 }.freeze
+
+  # The calls that wait: each returns at once while there is a message and a slot.
+  WAITS = {
+    "loan" => ->(c, _, t) { c.loan(timeout: t) { nil } },
+    "send_array" => ->(c, a, t) { c.send_array(a, timeout: t) },
+    "receive" => ->(c, _, t) { c.receive(timeout: t) { nil } },
+    "ready?" => ->(c, _, t) { c.ready?(t) || raise(Shmarray::TimeoutError) },
+    "open" => ->(c, _, t) { Shmarray::Channel.open(c.name, timeout: t).close },
+    "Pipe#receive" => lambda do |_, _, t|
+      here, there = Shmarray::Pipe.pair
+      there.send_arrays("x", timeout: t)
+      here.receive(timeout: t) { nil }
+    end
+  }.freeze
+
+  def test_every_wait_takes_the_timeouts_that_join_takes
+    assert Thread.new { nil }.join(Float::INFINITY)
+    channel = numbers(slots: 8)
+    array = Shmarray::Array.create(:int32, [2])
+    3.times { post(channel, 1) }
+    WAITS.each do |name, wait|
+      TIMEOUTS.merge(OVER).each do |what, timeout|
+        assert wait.call(channel, array, timeout) || true, "#{name}: #{what}"
+        post(channel, 1) while channel.ready? == false
+        received(channel) if name.match?(/loan|send/)
+      end
+      assert_raises(ArgumentError, name) { wait.call(channel, array, Float::NAN) }
+      ["1", true, Object.new].each do |other|
+        assert_raises(TypeError, name) { wait.call(channel, array, other) }
+      end
+    end
+  end
+
+  def test_a_negative_timeout_is_over_at_once
+    channel = numbers(slots: 1)
+    array = Shmarray::Array.create(:int32, [2])
+    OVER.each_value do |timeout|
+      assert_raises(Shmarray::TimeoutError) { received(channel, timeout: timeout) }
+      refute channel.ready?(timeout)
+      assert_raises(Errno::ENOENT) { Shmarray::Channel.open("none", timeout: timeout) }
+      post(channel, 1)
+      assert_raises(Shmarray::TimeoutError) { post(channel, 1, timeout: timeout) }
+      assert_raises(Shmarray::TimeoutError) { channel.send_array(array, timeout: timeout) }
+      received(channel)
+    end
+  end
+
+  def test_a_wait_without_end_ends_with_what_it_waits_for
+    channel = numbers(slots: 1)
+    [Float::INFINITY, 2**70].each do |endless|
+      receiver = Thread.new { received(channel, timeout: endless) }
+      post(channel, 1)
+      receiver.join
+      post(channel, 2)
+      sender = Thread.new { post(channel, 3, timeout: endless) }
+      assert_equal [2, 3], Array.new(2) { received(channel) }
+      sender.join
+    end
+  end
+
   def test_shapes_vary_and_arrays_may_lie_elsewhere
     channel = Shmarray::Channel.create("images", :uint8, [4, 5], varying: true)
     channel.loan(shape: [3, 2]) { |a| assert_equal [3, 2], a.shape }
@@ -332,7 +398,7 @@ class ChannelTest < SharedMemoryTest
 
   def test_a_killed_process_costs_the_others_nothing
     channel = numbers(slots: 1)
-    killed_after { other.send(:lend_within, nil, 0) }
+    killed_after { Fiber.new { other.loan { Fiber.yield } }.resume }
     post(channel, 1)
     assert_equal 1, received(channel)
   end

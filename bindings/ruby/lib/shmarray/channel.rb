@@ -22,8 +22,23 @@ module Shmarray
   #   viewer.each { |frame, message| seen << frame.sum << message.meta } # until all have closed
   #   seen # => [3.0, "left"]
   #
-  # An array of a message lies in its slot, so it is valid inside its block. {Delivery#keep} keeps
-  # the slot for longer. Methods of Enumerable that return arrays, and an Enumerator, give copies.
+  # An array of a message lies in its slot, so the array and its views are valid inside its block,
+  # and closed after it. {Delivery#keep} keeps the slot for longer. Methods of Enumerable that
+  # return arrays, and an Enumerator, give copies.
+  #
+  # Whatever ends a block, the slot is published or given back at once: an exception of it or of
+  # another thread, +Timeout+, +Thread#kill+, +break+. With a fiber scheduler every wait lets other
+  # fibers run.
+  #
+  # @example A block's array, and what outlives the block
+  #   channel = Shmarray::Channel.create("frames", :int32, [3])
+  #   3.times { |number| channel.loan { |frame| frame.fill(number) } }
+  #   frame = nil
+  #   channel.receive { |array| frame = array } # its slot is given back
+  #   frame.closed? # => true
+  #   kept = channel.receive { |_, message| message.keep } # has the slot for as long as it lives
+  #   copy = channel.receive { |_, message| message.copy } # has memory of its own
+  #   [kept.to_a, copy.to_a] # => [[1, 1, 1], [2, 2, 2]]
   class Channel
     include Enumerable
 
@@ -38,41 +53,15 @@ module Shmarray
       # @!method missed
       #   @return [Integer] how many messages were dropped since the one before
 
-      # Lets the array keep its slot for as long as the array lives, or until it is closed. Senders
-      # have a slot less meanwhile.
-      # @return [Array, Numo::NArray] the array of the block
-      # @raise [IOError] after the block
-      def keep
-        @kept = given
-      end
+      # @!method keep
+      #   Lets the array and its views keep the slot for as long as one of them lives; a
+      #   {Shmarray::Array}, until it is closed. Senders have a slot less meanwhile.
+      #   @return [Array, Numo::NArray] the array of the block
+      #   @raise [IOError] after the block
 
-      # @return [Array, Numo::NArray] a copy of the array
-      # @raise [IOError] after the block
-      def copy
-        given.dup
-      end
-
-      # Yields the array, and then gives the slot back, unless the array keeps it.
-      # @private
-      def hand_over(channel)
-        array = self.array
-        @given = channel.send(:for_block, array)
-        yield @given, self
-      ensure
-        if @kept
-          let_go
-        else
-          channel.send(:withdraw, array, @given) if @given
-          release
-        end
-        @given = nil
-      end
-
-      private
-
-      def given
-        @given or raise IOError, "the message's slot was given back"
-      end
+      # @!method copy
+      #   @return [Array, Numo::NArray] a copy of the array
+      #   @raise [IOError] after the block
     end
 
     class << self
@@ -126,14 +115,15 @@ module Shmarray
       #
       # @param handle_or_name [String]
       # @param receive [Boolean]
-      # @param timeout [Numeric, nil] seconds to wait until there is one; nil waits for ever
+      # @param timeout [Numeric, nil] seconds to wait until there is one; nil and Float::INFINITY
+      #   wait for ever
       # @return [Channel]
       # @raise [Errno::ENOENT] if there is none, and the timeout is 0
       # @raise [TimeoutError] if there is none after that time
       # @raise [ArgumentError] if it is an array's, or all ends are in use
       # @raise [StaleHandleError] if the segment of the handle is another's now
       def open(handle_or_name, receive: true, timeout: 0)
-        return opened(handle_or_name, receive, nil) if timeout&.zero?
+        return opened(handle_or_name, receive, nil) if Waits.limit(timeout)&.zero?
 
         Waits.in_steps(timeout, "there was no channel #{handle_or_name} in that time") do |step|
           opened(handle_or_name, receive, step)
@@ -193,24 +183,21 @@ module Shmarray
     # @param shape [::Array<Integer>, nil] that of this message, in a channel of varying shapes
     # @param meta [String] at most 64 bytes for the receiver
     # @yieldparam array [Array] its elements are what the slot's last message left; closed at the
-    #   end of the block
+    #   end of the block, like its views
     # @return [Integer] the sequence number of the message
     # @raise [TimeoutError] if no slot was free in that time
     # @raise [Full] if none is, and the channel was created with +when_full: :error+
     # @raise [ArgumentError] if the shape does not fit or the metadata is too long
     # @raise [IOError] if the channel is closed
-    def loan(timeout: nil, shape: nil, meta: "")
-      loan = Waits.in_steps(timeout, NO_SLOT) { |step| lend_within(shape, step) }
-      begin
-        array = loan.array
-        given = for_block(array)
-        yield given
-        withdraw(array, given)
-        loan.publish(meta)
-      ensure
-        withdraw(array, given) if given
-        loan.cancel
+    def loan(timeout: nil, shape: nil, meta: "", &block)
+      raise LocalJumpError, "no block given" unless block
+
+      if Waits.scheduled? # the block must run in this fiber
+        return Waits.until(timeout, NO_SLOT) do |left|
+          lend_within(shape, 0, meta, &block) || (Waits.aside(left) { |s| free_within(s) } && nil)
+        end
       end
+      Waits.in_steps(timeout, NO_SLOT) { |step| lend_within(shape, step, meta, &block) }
     end
 
     # Sends a copy of an array; in a channel of handles the array itself.
@@ -228,14 +215,22 @@ module Shmarray
     # Receives the next message, and gives its slot back at the end of the block.
     #
     # @param timeout [Numeric, nil] seconds; nil waits for ever
-    # @yieldparam array [Array] in its slot; closed at the end of the block
+    # @yieldparam array [Array] in its slot; closed at the end of the block, like its views
     # @yieldparam message [Delivery] its metadata, and what keeps or copies the array
     # @return [Object] the block's
     # @raise [TimeoutError] if no message came in that time
     # @raise [EOFError] if no process sends any more and all was received
     # @raise [IOError] if the channel is closed
     def receive(timeout: nil, &block)
-      next_delivery(timeout).hand_over(self, &both(block))
+      raise LocalJumpError, "no block given" unless block
+
+      copies = keeps?(block)
+      block = of_two(block)
+      result = nil
+      ended = receive_one(timeout, copies) do |array, message|
+        result = copies ? block.call(array) : block.call(array, message)
+      end
+      ended ? raise(EOFError, ended) : result
     end
 
     # Receives until every sender has closed or died; {#sender_died?} tells which. Without a block
@@ -247,10 +242,9 @@ module Shmarray
     def each(&block)
       return to_enum unless block
 
-      block = both(block)
-      while (delivery = next_delivery_or_end)
-        delivery.hand_over(self, &block)
-      end
+      copies = keeps?(block)
+      block = of_two(block)
+      nil until receive_one(nil, copies, &block)
       self
     end
 
@@ -296,51 +290,34 @@ module Shmarray
       closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{name.inspect}>"
     end
 
-    private_constant :NO_SLOT, :NO_MESSAGE
+    private_constant :OF_NUMO, :NO_SLOT, :NO_MESSAGE, :Loan
 
     private
 
-    # With a fiber scheduler, a fiber that waits for a message lets the others run.
-    def next_delivery(timeout)
-      unless scheduled?
-        return Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step) }
-      end
-
-      Waits.until(timeout, NO_MESSAGE) do |left|
-        receive_within(0) || (to_io.wait_readable(left) && nil)
-      end
+    # Receives one message for the block. Returns nil; or, when the stream has ended, the text that
+    # says how. With a fiber scheduler, a fiber that waits for a message lets the others run.
+    def receive_one(timeout, copies, &block)
+      outcome =
+        if Waits.scheduled?
+          Waits.until(timeout, NO_MESSAGE) do |left|
+            receive_within(0, copies, &block) || (to_io.wait_readable(left) && nil)
+          end
+        else
+          Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step, copies, &block) }
+        end
+      outcome unless outcome == true
     end
 
-    def next_delivery_or_end
-      next_delivery(nil)
-    rescue EOFError
-      nil
+    # Whether a block gets copies: Ruby's own blocks, such as those of Enumerable's methods, keep
+    # what they get.
+    def keeps?(block)
+      !block.lambda? && !block.source_location
     end
 
-    # Returns a block that takes an array and its message. Ruby's own blocks, such as those of
-    # Enumerable's methods, keep what they get, so they get copies. Lambdas count their arguments.
-    def both(block)
-      if block.lambda?
-        takes_one = block.arity == 1 || !block.source_location
-        return takes_one ? ->(array, _) { block.call(array) } : block
-      end
-      return block if block.source_location
-
-      ->(_, message) { block.call(message.copy) }
-    end
-
-    def scheduled?
-      Fiber.respond_to?(:current_scheduler) && Fiber.current_scheduler
-    end
-
-    # Returns the array as blocks get it.
-    def for_block(array)
-      array
-    end
-
-    # Makes the array that a block got unusable.
-    def withdraw(array, _given)
-      array.close
+    # Returns a block that takes an array and its message: lambdas count their arguments.
+    def of_two(block)
+      takes_one = block.lambda? && (block.arity == 1 || !block.source_location)
+      takes_one ? ->(array, _) { block.call(array) } : block
     end
   end
 end

@@ -2,6 +2,12 @@
 //!
 //! A call here waits for a short time at most, without Ruby's lock. `lib/shmarray/waits.rb` calls
 //! again: between two calls other threads, signal handlers and `Thread#kill` run.
+//!
+//! The call that takes a slot also runs the block, and gives the slot back. Ruby looks for
+//! interrupts in its own code and in the block, but not in between. So whatever ends the block (an
+//! exception of another thread or of a signal handler, `Thread#kill`, `break`, `throw`), the slot
+//! is published or given back at once. Only a fiber that is never resumed leaves it to the
+//! collector: what is dropped lies in Ruby objects then, not on the stack of a block's caller.
 #![allow(unsafe_code)] // the derives write unsafe code
 
 use std::cell::{Cell, RefCell};
@@ -10,38 +16,48 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use magnus::value::ReprValue;
+use magnus::gc::Marker;
+use magnus::typed_data::Obj;
+use magnus::value::{Opaque, ReprValue};
 use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RModule, RString, Ruby,
-    Symbol, TypedData, Value, method,
+    Symbol, TryConvert, TypedData, Value, method,
 };
-use shmarray::{Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
+use shmarray::{Array, Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
 
 use crate::array::{ArrayObject, array_of};
 use crate::error::{OrRaise, closed, named_class, type_error, unless_closed};
 use crate::gvl::{look_up_class, waiting};
-use crate::{arguments, numo_shared};
+use crate::numo::numo;
+use crate::slot_use::{Part, Slot, SlotUse};
+use crate::{arguments, numo_array, numo_shared};
 
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Channel", free_immediately, size)]
 struct ChannelObject {
     /// `None` after it was closed.
     channel: RefCell<Option<Arc<Channel>>>,
+    /// Whether blocks get arrays of Numo's.
+    of_numo: bool,
     /// How the stream ended, when its end was seen.
     sender_died: Cell<bool>,
 }
 
-/// A slot on loan; `None` after it was published or given back.
+/// A slot on loan.
 #[derive(TypedData)]
 #[magnus(class = "Shmarray::Channel::Loan", free_immediately, size)]
-struct LoanObject(RefCell<Option<Loan>>);
+struct LoanObject(Arc<SlotUse>);
 
 /// A received message.
 #[derive(TypedData)]
-#[magnus(class = "Shmarray::Channel::Delivery", free_immediately, size)]
+#[magnus(class = "Shmarray::Channel::Delivery", free_immediately, size, mark)]
 struct DeliveryObject {
-    /// `None` after it was released, or its arrays keep the slot.
-    delivery: RefCell<Option<Delivery>>,
+    /// The slot that it lies in, if it lies in one. `None` after the block.
+    slot: Cell<Option<Arc<SlotUse>>>,
+    /// The array that the block has. `None` after it.
+    given: Cell<Option<Opaque<Value>>>,
+    is_kept: Cell<bool>,
+    of_numo: bool,
     sequence: u64,
     time_ns: u64,
     missed: u64,
@@ -50,7 +66,13 @@ struct DeliveryObject {
 
 impl DataTypeFunctions for ChannelObject {}
 impl DataTypeFunctions for LoanObject {}
-impl DataTypeFunctions for DeliveryObject {}
+impl DataTypeFunctions for DeliveryObject {
+    fn mark(&self, marker: &Marker) {
+        if let Some(given) = self.given.get() {
+            marker.mark(given);
+        }
+    }
+}
 
 /// Defines the classes.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
@@ -60,6 +82,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.undef_default_alloc_func();
     channel.define_singleton_method("made", method!(made, 4))?;
     channel.define_singleton_method("opened", method!(opened, 3))?;
+    channel.const_set("OF_NUMO", false)?;
     channel.const_set("NO_SLOT", Loaned::TimedOut.to_string())?;
     channel.const_set("NO_MESSAGE", Delivered::TimedOut.to_string())?;
     channel.define_method("fileno", method!(ChannelObject::fileno, 0))?;
@@ -74,23 +97,20 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_method("follower?", method!(ChannelObject::is_follower, 0))?;
     channel.define_method("sender_died?", method!(ChannelObject::sender_died, 0))?;
     channel.define_private_method("ready_within", method!(ChannelObject::ready_within, 1))?;
-    channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 2))?;
+    channel.define_private_method("free_within", method!(ChannelObject::free_within, 1))?;
+    channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 3))?;
     channel.define_private_method("send_within", method!(ChannelObject::send_within, 3))?;
-    channel.define_private_method("receive_within", method!(ChannelObject::receive_within, 1))?;
+    channel.define_private_method("receive_within", method!(ChannelObject::receive_within, 2))?;
     let loan = channel.define_class("Loan", ruby.class_object())?;
     loan.undef_default_alloc_func();
-    loan.define_method("array", method!(LoanObject::array, 0))?;
-    loan.define_method("publish", method!(LoanObject::publish, 1))?;
-    loan.define_method("cancel", method!(LoanObject::cancel, 0))?;
     let delivery = channel.define_class("Delivery", ruby.class_object())?;
     delivery.undef_default_alloc_func();
     delivery.define_method("sequence", method!(DeliveryObject::sequence, 0))?;
     delivery.define_method("time_ns", method!(DeliveryObject::time_ns, 0))?;
     delivery.define_method("missed", method!(DeliveryObject::missed, 0))?;
     delivery.define_method("meta", method!(DeliveryObject::meta, 0))?;
-    delivery.define_private_method("array", method!(DeliveryObject::array, 0))?;
-    delivery.define_private_method("release", method!(DeliveryObject::release, 0))?;
-    delivery.define_private_method("let_go", method!(DeliveryObject::let_go, 0))?;
+    delivery.define_method("keep", method!(DeliveryObject::keep, 0))?;
+    delivery.define_method("copy", method!(DeliveryObject::copy, 0))?;
     look_up_class::<ChannelObject>(ruby)?;
     look_up_class::<LoanObject>(ruby)?;
     look_up_class::<DeliveryObject>(ruby)
@@ -115,7 +135,7 @@ fn made(
         }
         None => Channel::create_by_handle(&name, &options),
     };
-    Ok(ChannelObject::wrap(ruby, class, made.or_raise(ruby)?))
+    ChannelObject::wrap(ruby, class, made.or_raise(ruby)?)
 }
 
 fn options_of(ruby: &Ruby, options: RArray) -> Result<ChannelOptions, Error> {
@@ -154,13 +174,11 @@ fn opened(
     let channel = match seconds {
         None => Some(Channel::open(&text, receives).or_raise(ruby)?),
         Some(seconds) => {
-            let step = duration(seconds);
-            unless_interrupted(waiting(|| Channel::open_within(&text, receives, Some(step))))
-                .or_raise(ruby)?
+            waits(ruby, seconds, |step| Channel::open_within(&text, receives, Some(step)))?
                 .flatten()
         }
     };
-    Ok(channel.map(|channel| ChannelObject::wrap(ruby, class, channel)))
+    channel.map(|channel| ChannelObject::wrap(ruby, class, channel)).transpose()
 }
 
 /// The numbers of Ruby's are never negative here, and short.
@@ -179,9 +197,11 @@ fn unless_interrupted<T>(done: shmarray::Result<T>) -> shmarray::Result<Option<T
 
 impl ChannelObject {
     /// Makes an object of the class that was asked, which may be a child of `Shmarray::Channel`.
-    fn wrap(ruby: &Ruby, class: RClass, channel: Channel) -> Value {
+    fn wrap(ruby: &Ruby, class: RClass, channel: Channel) -> Result<Value, Error> {
+        let of_numo = class.const_get("OF_NUMO")?;
         let channel = RefCell::new(Some(Arc::new(channel)));
-        ruby.obj_wrap_as(Self { channel, sender_died: Cell::new(false) }, class).as_value()
+        let object = Self { channel, of_numo, sender_died: Cell::new(false) };
+        Ok(ruby.obj_wrap_as(object, class).as_value())
     }
 
     fn open(ruby: &Ruby, this: &Self) -> Result<Arc<Channel>, Error> {
@@ -237,30 +257,73 @@ impl ChannelObject {
         self.sender_died.get()
     }
 
-    /// Returns whether a receive would not wait, after so many seconds.
-    fn ready_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<bool, Error> {
+    /// Does what [`waits`] does. Nothing of this is left to be dropped when a block runs.
+    fn waits<T: Send>(
+        ruby: &Ruby,
+        this: &Self,
+        seconds: f64,
+        attempt: impl FnOnce(&Channel, Duration) -> shmarray::Result<T> + Send,
+    ) -> Result<Option<T>, Error> {
         let channel = Self::open(ruby, this)?;
-        let ready = waits(seconds, |step| channel.wait_until_ready(Some(step)));
-        Ok(unless_interrupted(ready).or_raise(ruby)?.unwrap_or(false))
+        let done = waits(ruby, seconds, |step| attempt(&channel, step));
+        // Another thread may have closed it meanwhile.
+        done.map_err(|error| if this.is_closed() { closed(ruby, "channel") } else { error })
     }
 
-    /// Returns a loan, or nil if no slot was free in so many seconds.
+    /// Returns whether a receive would not wait, after so many seconds.
+    fn ready_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<bool, Error> {
+        let ready =
+            Self::waits(ruby, this, seconds, |channel, step| channel.wait_until_ready(Some(step)));
+        Ok(ready?.unwrap_or(false))
+    }
+
+    /// Returns whether a loan would not wait, after so many seconds.
+    fn free_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<bool, Error> {
+        let free =
+            Self::waits(ruby, this, seconds, |channel, step| channel.wait_until_free(Some(step)));
+        Ok(free?.unwrap_or(false))
+    }
+
+    /// Lends a slot to the block, and publishes it afterwards. Returns the number of the message,
+    /// or nil if no slot was free in so many seconds.
     fn lend_within(
         ruby: &Ruby,
         this: &Self,
         shape: Option<Value>,
         seconds: f64,
-    ) -> Result<Option<Value>, Error> {
-        let channel = Self::open(ruby, this)?;
+        meta: RString,
+    ) -> Result<Option<u64>, Error> {
+        let Some(loan) = Self::lend(ruby, this, shape, seconds)? else { return Ok(None) };
+        let (slot, array) = SlotUse::begin(Slot::Loan(loan));
+        let loan = ruby.obj_wrap(LoanObject(Arc::clone(&slot)));
+        let made = object_of(ruby, array, Part::Within(slot), this.of_numo);
+        let filled = made.and_then(|array| {
+            let filled = ruby.yield_value::<_, Value>(array);
+            withdraw(array, this.of_numo);
+            filled
+        });
+        match filled {
+            Ok(_) => loan.publish(ruby, meta).map(Some),
+            Err(error) => {
+                loan.0.end();
+                Err(error)
+            }
+        }
+    }
+
+    fn lend(
+        ruby: &Ruby,
+        this: &Self,
+        shape: Option<Value>,
+        seconds: f64,
+    ) -> Result<Option<Loan>, Error> {
         let shape = shape.map(|shape| arguments::shape(ruby, shape)).transpose()?;
-        let loaned = waits(seconds, |step| match &shape {
+        let loaned = Self::waits(ruby, this, seconds, |channel, step| match &shape {
             Some(shape) => channel.loan_shape(shape, Some(step)),
             None => channel.loan(Some(step)),
-        });
-        match unless_interrupted(loaned).or_raise(ruby)? {
-            Some(Loaned::Loan(loan)) => {
-                Ok(Some(ruby.obj_wrap(LoanObject(RefCell::new(Some(loan)))).as_value()))
-            }
+        })?;
+        match loaned {
+            Some(Loaned::Loan(loan)) => Ok(Some(loan)),
             Some(Loaned::TimedOut) | None => Ok(None),
             Some(ref outcome @ Loaned::Full) => Err(full(ruby, outcome)?),
             Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
@@ -275,9 +338,8 @@ impl ChannelObject {
         meta: RString,
         seconds: f64,
     ) -> Result<bool, Error> {
-        let channel = Self::open(ruby, this)?;
         let array = match array_of(ruby, array) {
-            Some(found) => shmarray::Array::clone(&*found?),
+            Some(found) => found?,
             None if numo_shared::is_numo(ruby, array) => numo_shared::shared_copy(ruby, array)?,
             None => {
                 let text = format!("{} is not an array", array.inspect());
@@ -285,8 +347,10 @@ impl ChannelObject {
             }
         };
         let meta = bytes_of(meta);
-        let posted = waits(seconds, |step| channel.send_array(&array, &meta, Some(step)));
-        match unless_interrupted(posted).or_raise(ruby)? {
+        let posted = Self::waits(ruby, this, seconds, |channel, step| {
+            channel.send_array(&array, &meta, Some(step))
+        });
+        match posted? {
             Some(Posted::Posted(_)) => Ok(true),
             Some(Posted::TimedOut) | None => Ok(false),
             Some(ref outcome @ Posted::Full) => Err(full(ruby, outcome)?),
@@ -294,32 +358,63 @@ impl ChannelObject {
         }
     }
 
-    /// Returns a delivery, or nil if no message came in so many seconds.
-    fn receive_within(ruby: &Ruby, this: &Self, seconds: f64) -> Result<Option<Value>, Error> {
-        let channel = Self::open(ruby, this)?;
-        let received = waits(seconds, |step| channel.receive(Some(step)));
-        match unless_interrupted(received).or_raise(ruby)? {
+    /// Receives a message for the block: its array and the message, or a copy alone. Returns true;
+    /// nil if no message came in so many seconds; and a text if the stream has ended.
+    fn receive_within(
+        ruby: &Ruby,
+        this: &Self,
+        seconds: f64,
+        copies: bool,
+    ) -> Result<Value, Error> {
+        let received =
+            Self::waits(ruby, this, seconds, |channel, step| channel.receive(Some(step)));
+        match received? {
             Some(Delivered::Message(delivery)) => {
-                Ok(Some(ruby.obj_wrap(DeliveryObject::new(delivery)).as_value()))
+                DeliveryObject::hand_over(ruby, delivery, this.of_numo, copies)?;
+                Ok(ruby.qtrue().as_value())
             }
-            Some(Delivered::TimedOut) | None => Ok(None),
+            Some(Delivered::TimedOut) | None => Ok(ruby.qnil().as_value()),
             Some(ref ended @ Delivered::Ended { died, .. }) => {
                 this.sender_died.set(died);
-                Err(Error::new(ruby.exception_eof_error(), ended.to_string()))
+                Ok(ruby.str_new(&ended.to_string()).as_value())
             }
             Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
     }
 }
 
-/// Tries, and then waits without Ruby's lock.
+/// Tries, and then waits without Ruby's lock. Returns `None` if something interrupts it: Ruby's
+/// handlers run, and then the caller waits again.
 fn waits<T: Send>(
+    ruby: &Ruby,
     seconds: f64,
     attempt: impl FnOnce(Duration) -> shmarray::Result<T> + Send,
-) -> shmarray::Result<T> {
-    match duration(seconds) {
-        Duration::ZERO => attempt(Duration::ZERO),
+) -> Result<Option<T>, Error> {
+    let done = match duration(seconds) {
+        Duration::ZERO => Some(attempt(Duration::ZERO)),
         step => waiting(|| attempt(step)),
+    };
+    done.map_or(Ok(None), unless_interrupted).or_raise(ruby)
+}
+
+/// Makes the object of an array, as a block gets it.
+fn object_of(ruby: &Ruby, array: Array, part: Part, of_numo: bool) -> Result<Value, Error> {
+    if of_numo {
+        numo_array::make_part(ruby, numo(ruby)?, array, part)
+    } else {
+        Ok(ArrayObject::having(ruby, array, part))
+    }
+}
+
+/// Makes the array that a block had unusable. It calls no Ruby: a jump out of the block may be
+/// under way.
+fn withdraw(array: Value, of_numo: bool) {
+    if of_numo {
+        numo_array::withdraw(array);
+    } else if !array.is_frozen()
+        && let Ok(array) = <&ArrayObject>::try_convert(array)
+    {
+        array.let_go(); // and in a slot it ends with the use of that, like its views
     }
 }
 
@@ -333,34 +428,86 @@ fn bytes_of(text: RString) -> Vec<u8> {
 }
 
 impl LoanObject {
-    /// Returns the array to fill.
-    fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = unless_closed(ruby, &this.0, "loan")?.array().clone();
-        Ok(ArrayObject::holding(ruby, array))
-    }
-
     /// Publishes the array. Returns the number of the message.
-    fn publish(ruby: &Ruby, this: &Self, meta: RString) -> Result<u64, Error> {
-        let loan = this.0.take().ok_or_else(|| closed(ruby, "loan"))?;
+    fn publish(&self, ruby: &Ruby, meta: RString) -> Result<u64, Error> {
+        let loan = self.0.publish().ok_or_else(|| closed(ruby, "loan"))?;
         loan.publish(&bytes_of(meta)).or_raise(ruby)
-    }
-
-    fn cancel(&self) {
-        if let Some(loan) = self.0.take() {
-            loan.cancel();
-        }
     }
 }
 
 impl DeliveryObject {
-    fn new(delivery: Delivery) -> Self {
-        Self {
+    /// Yields the array and the message, or a copy alone. Then the array's use of its slot ends,
+    /// unless it is kept.
+    fn hand_over(
+        ruby: &Ruby,
+        delivery: Delivery,
+        of_numo: bool,
+        copies: bool,
+    ) -> Result<(), Error> {
+        let (message, array, part) = Self::begin(ruby, delivery, of_numo);
+        let array = object_of(ruby, array, part, of_numo);
+        let array = array.inspect(|array| message.given.set(Some((*array).into())));
+        let done = if copies {
+            let copy = array.and_then(|array| array.funcall::<_, _, Value>("dup", ()));
+            message.end(ruby);
+            copy.and_then(|copy| ruby.yield_value::<_, Value>(copy))
+        } else {
+            let done = array.and_then(|array| ruby.yield_values::<_, Value>((array, message)));
+            message.end(ruby);
+            done
+        };
+        done.map(|_| ())
+    }
+
+    /// Makes the object of a message. Returns also the array of the message.
+    fn begin(ruby: &Ruby, delivery: Delivery, of_numo: bool) -> (Obj<Self>, Array, Part) {
+        let message = Self {
+            slot: Cell::new(None),
+            given: Cell::new(None),
+            is_kept: Cell::new(false),
+            of_numo,
             sequence: delivery.sequence(),
             time_ns: delivery.time_ns(),
             missed: delivery.missed(),
             meta: delivery.meta().to_vec(),
-            delivery: RefCell::new(Some(delivery)),
+        };
+        if delivery.slot().is_none() {
+            return (ruby.obj_wrap(message), delivery.array().clone(), Part::None);
         }
+        let (slot, array) = SlotUse::begin(Slot::Delivery(delivery));
+        message.slot.set(Some(Arc::clone(&slot)));
+        (ruby.obj_wrap(message), array, Part::Within(slot))
+    }
+
+    /// Ends the block's part. It calls no Ruby: a jump out of the block may be under way.
+    fn end(&self, ruby: &Ruby) {
+        let slot = self.slot.take();
+        let given = self.given.take().map(|given| ruby.get_inner(given));
+        if self.is_kept.get() {
+            return; // the array has the slot
+        }
+        given.into_iter().for_each(|given| withdraw(given, self.of_numo));
+        slot.iter().for_each(|slot| slot.end());
+    }
+
+    fn given(&self, ruby: &Ruby) -> Result<Value, Error> {
+        let given = self.given.get().map(|given| ruby.get_inner(given));
+        let over = || {
+            let text = "the message's slot was given back";
+            Error::new(ruby.exception_io_error(), text)
+        };
+        given.ok_or_else(over)
+    }
+
+    /// Lets the array keep its slot.
+    fn keep(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
+        let given = this.given(ruby)?;
+        this.is_kept.set(true);
+        Ok(given)
+    }
+
+    fn copy(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
+        this.given(ruby)?.funcall("dup", ())
     }
 
     fn sequence(&self) -> u64 {
@@ -377,23 +524,5 @@ impl DeliveryObject {
 
     fn meta(ruby: &Ruby, this: &Self) -> RString {
         ruby.str_from_slice(&this.meta)
-    }
-
-    /// Returns the array, in its slot.
-    fn array(ruby: &Ruby, this: &Self) -> Result<Value, Error> {
-        let array = this.delivery.borrow().as_ref().map(|delivery| delivery.array().clone());
-        Ok(ArrayObject::holding(ruby, array.ok_or_else(|| closed(ruby, "delivery"))?))
-    }
-
-    /// Gives the slot back, also if there are arrays in it.
-    fn release(&self) {
-        if let Some(delivery) = self.delivery.take() {
-            delivery.release();
-        }
-    }
-
-    /// Lets the arrays in the slot keep it.
-    fn let_go(&self) {
-        drop(self.delivery.take());
     }
 }

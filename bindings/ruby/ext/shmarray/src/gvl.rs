@@ -11,8 +11,8 @@ use std::thread::{self, ThreadId};
 use magnus::rb_sys::protect;
 use magnus::{Error, Ruby, TypedData};
 use rb_sys::{
-    Qnil, VALUE, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_call_without_gvl2,
-    rb_thread_check_ints, rb_thread_current, rb_thread_interrupted,
+    Qnil, VALUE, rb_ext_ractor_safe, rb_thread_call_with_gvl, rb_thread_check_ints,
+    rb_thread_current, rb_thread_interrupted,
 };
 
 /// Copying this many bytes takes longer than passing the lock to another thread.
@@ -26,11 +26,31 @@ pub(crate) fn copying<T: Send>(bytes: usize, work: impl FnOnce() -> T + Send) ->
     if bytes < LARGE_BYTES { work() } else { without_gvl(work) }
 }
 
-/// Runs work that waits for a short time, while other Ruby threads run. The work must touch no Ruby
-/// object.
-pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> T {
-    without_gvl(work)
+/// Runs work that waits for a short time, while other Ruby threads run. Returns `None` if an
+/// interrupt is pending: then the caller goes back to Ruby first. One that comes later interrupts a
+/// system call of the work (`EINTR`). The work must touch no Ruby object.
+pub(crate) fn waiting<T: Send>(work: impl FnOnce() -> T + Send) -> Option<T> {
+    let mut job = Job { work: Some(work), done: None };
+    job.run_until(BY_SIGNAL);
+    job.work.is_none().then(|| job.finish())
 }
+
+type Work = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+
+// Declared here because `rb_sys` takes a function, and Ruby's constants for it are numbers.
+unsafe extern "C" {
+    fn rb_thread_call_without_gvl2(
+        work: Option<Work>,
+        data: *mut c_void,
+        unblock: isize,
+        unblocked: *mut c_void,
+    ) -> *mut c_void;
+}
+
+/// Nothing unblocks the work.
+const BY_NOTHING: isize = 0;
+/// Ruby's `RUBY_UBF_IO`: it sends the thread a signal.
+const BY_SIGNAL: isize = -1;
 
 /// Tells Ruby that methods defined from here on may run in any Ractor: all shared state is core's,
 /// which has its own locks.
@@ -170,10 +190,16 @@ fn without_gvl<T: Send, F: FnOnce() -> T + Send>(work: F) -> T {
 impl<T, F: FnOnce() -> T> Job<T, F> {
     /// Runs the work without the lock; not at all if an interrupt is pending.
     fn run(&mut self) {
+        self.run_until(BY_NOTHING);
+    }
+
+    /// Does the same, and lets Ruby unblock the work for an interrupt.
+    fn run_until(&mut self, unblock: isize) {
         let data = ptr::from_mut(self).cast::<c_void>();
+        let runner = Some(self.runner());
         // SAFETY: `run` takes exactly this type, and the call returns before the job is dropped.
         // The variant with a 2 raises nothing, so no Rust frame is jumped over.
-        unsafe { rb_thread_call_without_gvl2(Some(self.runner()), data, None, ptr::null_mut()) };
+        unsafe { rb_thread_call_without_gvl2(runner, data, unblock, ptr::null_mut()) };
     }
 
     fn runner(&self) -> unsafe extern "C" fn(*mut c_void) -> *mut c_void {

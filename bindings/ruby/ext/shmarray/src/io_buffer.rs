@@ -46,7 +46,7 @@ fn io_buffer(ruby: &Ruby, this: Self_) -> Result<(Value, Value), Error> {
     // the array.
     let buffer = protect(|| unsafe { rb_io_buffer_new(array.as_ptr().cast(), bytes, flags) })?;
     // SAFETY: `protect` returned the object that Ruby made, so it is a valid Ruby object.
-    Ok((unsafe { Value::from_raw(buffer) }, ArrayObject::frozen(ruby, &array)))
+    Ok((unsafe { Value::from_raw(buffer) }, ArrayObject::frozen(ruby, &array).as_value()))
 }
 
 /// Returns the address and the length of a buffer's bytes; `None` for any other object.

@@ -8,6 +8,7 @@
 //! | `gvl` | running without Ruby's global lock |
 //! | `postponed` | how Ruby is asked to call a function later |
 //! | `collector` | telling the collector how much its objects hold; the pool after collections |
+//! | `slot_use` | how long an array in a slot of a channel may be used |
 //! | `element` | one element as a Ruby object |
 //! | `index` | the index between the brackets of `array[…]` |
 //! | `array` | the class `Shmarray::Array` |
@@ -37,6 +38,7 @@ use magnus::{Error, Ruby};
 mod postponed;
 mod collector;
 mod error;
+mod slot_use;
 mod element;
 mod gvl;
 mod index;

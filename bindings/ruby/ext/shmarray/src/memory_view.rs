@@ -6,7 +6,6 @@
 #![allow(unsafe_code)] // a C protocol of structs and callbacks
 
 use std::ffi::{CString, c_int};
-use std::sync::Arc;
 
 use magnus::rb_sys::{AsRawValue, FromRawValue};
 use magnus::{Ruby, TryConvert, TypedData, Value};
@@ -17,6 +16,7 @@ use rb_sys::{
 use shmarray::{Array, DType, DTypeKind, Order};
 
 use crate::array::{ArrayObject, bytes_of};
+use crate::slot_use::Held;
 
 /// The entry of the class. Ruby keeps its address.
 static ENTRY: rb_memory_view_entry_t = rb_memory_view_entry_t {
@@ -34,20 +34,20 @@ pub(crate) fn register(ruby: &Ruby) {
 
 /// The memory behind a view's pointers, until the view is released.
 struct ExportedLayout {
-    /// Holds the memory, even if the array's object is closed.
-    _array: Arc<Array>,
+    /// Holds the memory, and the slot that it lies in, even if the array's object is closed.
+    _array: Held,
     format: CString,
     shape: Vec<ssize_t>,
     strides: Vec<ssize_t>,
 }
 
 impl ExportedLayout {
-    fn of(array: &Arc<Array>) -> Option<Box<Self>> {
+    fn of(array: &Held) -> Option<Box<Self>> {
         let signed = |number: &u64| ssize_t::try_from(*number).ok();
         let shape = array.shape().iter().map(signed).collect::<Option<_>>()?;
         let strides = array.strides().iter().map(|&stride| stride as ssize_t).collect();
         let format = CString::new(format_of(array.dtype())).ok()?;
-        Some(Box::new(Self { _array: Arc::clone(array), format, shape, strides }))
+        Some(Box::new(Self { _array: array.clone(), format, shape, strides }))
     }
 }
 
@@ -124,7 +124,7 @@ fn satisfies(array: &Array, flags: u32) -> bool {
     contiguous && writable
 }
 
-fn array_of(object: VALUE) -> Option<Arc<Array>> {
+fn array_of(object: VALUE) -> Option<Held> {
     // SAFETY: Ruby calls with an object of the registered class, which it keeps alive during the
     // call.
     let value = unsafe { Value::from_raw(object) };

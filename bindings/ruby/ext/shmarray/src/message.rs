@@ -20,6 +20,7 @@ use shmarray::{Array, Message, Pipe, Received, Sent};
 use crate::array::{ArrayObject, array_of};
 use crate::error::{OrRaise, argument_error, named_class, type_error, unless_closed};
 use crate::gvl::look_up_class;
+use crate::slot_use::Held;
 use crate::{arguments, numo_shared};
 
 /// One end of a pipe; `None` after it was closed.
@@ -106,7 +107,7 @@ impl PipeObject {
     fn try_send(ruby: &Ruby, this: &Self, payload: RString, arrays: RArray) -> Result<bool, Error> {
         let arrays =
             arrays.into_iter().map(|value| sendable(ruby, value)).collect::<Result<Vec<_>, _>>()?;
-        let arrays = arrays.iter().collect::<Vec<&Array>>();
+        let arrays = arrays.iter().map(|held| &**held).collect::<Vec<&Array>>();
         // SAFETY: no Ruby code runs that could change the String while the slice is borrowed.
         let payload = unsafe { payload.as_slice() };
         let sent =
@@ -138,9 +139,9 @@ impl PipeObject {
 }
 
 /// Converts a `Shmarray::Array`, or a Numo array in shared memory.
-fn sendable(ruby: &Ruby, value: Value) -> Result<Array, Error> {
+fn sendable(ruby: &Ruby, value: Value) -> Result<Held, Error> {
     match array_of(ruby, value) {
-        Some(found) => found.map(|array| Array::clone(&array)),
+        Some(found) => found,
         None if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
         None => {
             Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect())))

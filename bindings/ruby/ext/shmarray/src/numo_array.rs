@@ -42,12 +42,14 @@ use crate::numo::{
     COLUMN_MAJOR, DATA, MAX_NDIM, NArray, NArrayData, NArrayView, Numo, NumoClass, SWAPPED, VIEW,
     struct_of, type_of,
 };
+use crate::slot_use::Part;
 
 /// The struct of an array of our type: the stock one, then the lease.
 #[repr(C)]
 struct SharedData {
     stock: NArrayData,
     lease: Array,
+    part: Part,
     counted: Counted,
 }
 
@@ -100,15 +102,25 @@ unsafe extern "C" fn size(data: *const c_void) -> size_t {
 
 /// Makes the Numo array of a core array.
 pub(crate) fn make(ruby: &Ruby, numo: &Numo, array: Array) -> Result<Value, Error> {
+    make_part(ruby, numo, array, Part::None)
+}
+
+/// Does the same for an array that may lie in a slot.
+pub(crate) fn make_part(
+    ruby: &Ruby,
+    numo: &Numo,
+    array: Array,
+    part: Part,
+) -> Result<Value, Error> {
     let Some(class) = numo.class_for(array.dtype()) else {
         return Err(type_error(ruby, no_class(array.dtype(), "Shmarray::Array.attach")));
     };
     check(ruby, &array)?;
     let readonly = array.is_readonly();
     let made = if array.is_contiguous(Order::C) {
-        own(ruby, class, array)?
+        own(ruby, class, array, part)?
     } else {
-        strided(ruby, class, array)?
+        strided(ruby, class, array, part)?
     };
     if readonly {
         made.freeze();
@@ -145,19 +157,19 @@ fn check(ruby: &Ruby, array: &Array) -> Result<(), Error> {
 }
 
 /// Makes an array of our type over its own elements.
-fn own(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
+fn own(ruby: &Ruby, class: &NumoClass, array: Array, part: Part) -> Result<Value, Error> {
     let shape = array.shape().iter().map(|&count| count as usize).collect::<Vec<_>>();
     // Numo gives an array without elements no memory, and prints it accordingly.
     let elements = if array.layout().is_empty() { ptr::null_mut() } else { array.as_ptr() };
-    wrap(ruby, class, array, &shape, elements)
+    wrap(ruby, class, (array, part), &shape, elements)
 }
 
 /// Makes a stock view of a hidden array. That one has size 0, so Numo never replaces its memory.
-fn strided(ruby: &Ruby, class: &NumoClass, array: Array) -> Result<Value, Error> {
+fn strided(ruby: &Ruby, class: &NumoClass, array: Array, part: Part) -> Result<Value, Error> {
     let layout = array.layout().clone();
     let start = array.segment_data().0.as_ptr();
     let readonly = array.is_readonly();
-    let hidden = wrap(ruby, class, array, &vec![0; layout.ndim()], start)?;
+    let hidden = wrap(ruby, class, (array, part), &vec![0; layout.ndim()], start)?;
     let view: Value = hidden.funcall("view", ())?;
     let found = struct_of(view.as_raw()).cast::<NArrayView>();
     // SAFETY: Numo's method `view` returned the object, so its struct is an `NArrayView` (I1), and
@@ -186,7 +198,7 @@ fn patch(view: &mut NArrayView, layout: &Layout, itemsize: isize) {
 fn wrap(
     ruby: &Ruby,
     class: &NumoClass,
-    lease: Array,
+    (lease, part): (Array, Part),
     shape: &[usize],
     elements: *mut u8,
 ) -> Result<Value, Error> {
@@ -204,7 +216,7 @@ fn wrap(
         reduce: ruby.integer_from_i64(0).as_raw(),
     };
     let stock = NArrayData { front, elements, owned: 1 };
-    let data = Box::into_raw(Box::new(SharedData { stock, lease, counted }));
+    let data = Box::into_raw(Box::new(SharedData { stock, lease, part, counted }));
     let class = class.class(ruby).as_raw();
     // SAFETY: `data_type` is the type of a `SharedData`, so Ruby frees the struct with `free`,
     // once.
@@ -254,6 +266,11 @@ pub(crate) struct NumoElements {
     pub(crate) swapped: bool,
     /// Whether Numo would read the shape from its end.
     pub(crate) reversed: bool,
+    /// What holds the slot that the elements lie in, if they lie in one; `None` if the array may
+    /// not be used any more.
+    pub(crate) part: Option<Part>,
+    /// The whole message that they are of, if they lie in a slot.
+    pub(crate) message: Option<Array>,
 }
 
 /// Reads a Numo array. Returns `None` for any other object.
@@ -271,6 +288,7 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
             let view = unsafe { narray.cast::<NArrayView>().read() };
             let start = elements_of(view.data).wrapping_add(view.offset);
             let strides = strides_of(&view);
+            let (part, message) = slot_of(view.data);
             Some(NumoElements {
                 start,
                 holder: view.data,
@@ -279,6 +297,8 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
                 shared: is_ours(view.data),
                 swapped,
                 reversed,
+                part,
+                message,
             })
         }
         _ => {
@@ -287,7 +307,18 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
             let holder = value.as_raw();
             let start = elements_of(holder);
             let shared = is_ours(holder);
-            Some(NumoElements { start, holder, shape, strides, shared, swapped, reversed })
+            let (part, message) = slot_of(holder);
+            Some(NumoElements {
+                start,
+                holder,
+                shape,
+                strides,
+                shared,
+                swapped,
+                reversed,
+                part,
+                message,
+            })
         }
     }
 }
@@ -297,9 +328,10 @@ pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
     read(numo, value, 1).is_some_and(|found| found.shared)
 }
 
-/// Makes an array in a slot of a channel empty along each dimension: what it showed will be another
-/// message's. Any other array stays.
-pub(crate) fn empty(value: Value) {
+/// Takes the memory from an array in a slot of a channel: its use is over. Numo then refuses to
+/// read it and its views, since they have no elements, and to write to them, since the array is
+/// frozen.
+pub(crate) fn withdraw(value: Value) {
     let object = value.as_raw();
     if !is_ours(object) {
         return;
@@ -307,15 +339,22 @@ pub(crate) fn empty(value: Value) {
     // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`. Ruby's lock is held,
     // and Numo has no reference to the struct outside of its calls.
     let shared = unsafe { &mut *struct_of(object).cast::<SharedData>() };
-    let front = &mut shared.stock.front;
-    if !shared.lease.is_in_slot() || front.ndim == 0 {
-        return;
+    if matches!(shared.part, Part::Within(_)) {
+        shared.stock.elements = ptr::null_mut();
+        value.freeze();
     }
-    // SAFETY: there must be so many numbers, and nobody else may use them meanwhile. `set_shape` or
-    // Numo's `reshape!` made one for each dimension, and Ruby's lock is held.
-    let shape = unsafe { std::slice::from_raw_parts_mut(front.shape, front.ndim.into()) };
-    shape.fill(0);
-    front.size = 0;
+}
+
+/// Returns what holds the slot of an array that has elements, which is `None` if its use of it is
+/// over; and the message there.
+fn slot_of(object: VALUE) -> (Option<Part>, Option<Array>) {
+    if !is_ours(object) {
+        return (Some(Part::None), None);
+    }
+    // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`.
+    let shared = unsafe { &*struct_of(object).cast::<SharedData>() };
+    let message = shared.lease.is_in_slot().then(|| shared.lease.clone());
+    (shared.part.hold(), message)
 }
 
 /// Returns whether the array that has the elements is of one of our data types.

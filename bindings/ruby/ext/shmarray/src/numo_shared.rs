@@ -12,10 +12,11 @@ use shmarray::npy::Elements;
 use shmarray::{Access, Array, DType, ErrorKind, Layout, Options, Order, size_bytes};
 
 use crate::array::{ArrayObject, array_of, bytes_of};
-use crate::error::{OrRaise, argument_error, type_error, with_room};
+use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
-use crate::numo_array::{NumoElements, define_types, empty, is_shared, make, read};
+use crate::numo_array::{NumoElements, define_types, is_shared, make, make_part, read};
+use crate::slot_use::{Held, Part};
 use crate::sources::Source;
 use crate::{arguments, segments};
 
@@ -36,7 +37,6 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
     shared.define_singleton_method("copy_if_room", function!(copy_if_room, 1))?;
     shared.define_singleton_method("copied?", function!(is_copied, 1))?;
-    shared.define_singleton_method("empty", function!(empty, 1))?;
     shared.define_singleton_method("unfilled?", function!(is_unfilled, 1))?;
     shared.define_singleton_method("handle", function!(handle, 1))?;
     shared.define_singleton_method("handle_to_send", function!(handle_to_send, 1))?;
@@ -63,7 +63,14 @@ fn attach(ruby: &Ruby, arguments: &[Value]) -> Result<Value, Error> {
     let is_frozen = value.is_frozen() && value.is_kind_of(ArrayObject::class(ruby));
     let access = if is_frozen { Access::ReadOnly } else { asked };
     let array = match array_of(ruby, value).transpose()? {
-        Some(found) if found.is_readonly() || access == Access::ReadWrite => Array::clone(&found),
+        // In a slot: there is no handle by which it could be attached anew.
+        Some(found) if found.is_in_slot() && access == Access::ReadOnly => {
+            return Err(argument_error(ruby, IN_SLOT));
+        }
+        Some(found) if found.is_readonly() || access == Access::ReadWrite => {
+            let (array, part) = found.into_parts();
+            return make_part(ruby, numo(ruby)?, Array::clone(&array), part);
+        }
         Some(found) => with_room(ruby, || Array::attach_descriptor(&found.descriptor(), access))?,
         None => {
             let text = arguments::handle_or_name(ruby, value)?;
@@ -92,8 +99,13 @@ fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     Ok(is_shared(numo(ruby)?, value))
 }
 
+/// Why an array of a message has no handle.
+const IN_SLOT: &str =
+    "the array lies in a slot of a channel: Numo::Shared.share makes a copy that has a handle";
+
 fn handle(ruby: &Ruby, value: Value) -> Result<String, Error> {
-    Ok(shared_array(ruby, value)?.handle())
+    let array = shared_array(ruby, value)?;
+    if array.is_in_slot() { Err(argument_error(ruby, IN_SLOT)) } else { Ok(array.handle()) }
 }
 
 fn handle_to_send(ruby: &Ruby, value: Value) -> Result<String, Error> {
@@ -106,12 +118,15 @@ pub(crate) fn is_numo(ruby: &Ruby, value: Value) -> bool {
 }
 
 /// Returns the core array of a Numo array: itself if it is in shared memory, else a shared copy.
-pub(crate) fn shared_copy(ruby: &Ruby, value: Value) -> Result<Array, Error> {
-    shared_array(ruby, share(ruby, value)?)
+pub(crate) fn shared_copy(ruby: &Ruby, value: Value) -> Result<Held, Error> {
+    let (_, found) = find(ruby, value)?;
+    let is_there = found.shared && found.strides.is_some() && !found.swapped;
+    drop(found);
+    shared_array(ruby, if is_there { value } else { share(ruby, value)? })
 }
 
 /// Returns the core array of a Numo array in shared memory.
-pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
+pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Held, Error> {
     let (dtype, found) = find(ruby, value)?;
     if !found.shared {
         return Err(argument_error(
@@ -130,17 +145,24 @@ pub(crate) fn shared_array(ruby: &Ruby, value: Value) -> Result<Array, Error> {
                     Numo::Shared.share makes a copy that has";
         return Err(argument_error(ruby, text));
     };
-    let array = Array::over_memory(found.start as usize, dtype, &found.shape, strides);
+    let array = match &found.message {
+        Some(message) => {
+            let offset = found.start as i64 - message.as_ptr() as i64;
+            message.view(&found.shape, strides, offset).ok()
+        }
+        None => Array::over_memory(found.start as usize, dtype, &found.shape, strides),
+    };
     let lost = || argument_error(ruby, "the array's elements are not all in its segment");
-    array.ok_or_else(lost)
+    Ok(Held::new(array.ok_or_else(lost)?, found.part.unwrap_or_default()))
 }
 
-/// Returns a shared copy, or the array itself if it has a handle already.
-pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
+/// Returns a shared copy, or the array itself if it has a handle already. One in a slot of a
+/// channel has none.
+fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
     let (dtype, found) = find(ruby, value)?;
     match &found.strides {
         _ if found.swapped => share(ruby, value.funcall("to_host", ())?),
-        Some(_) if found.shared => Ok(value),
+        Some(_) if found.shared && matches!(found.part, Some(Part::None)) => Ok(value),
         Some(strides) => copy(ruby, dtype, &found, strides),
         None => share(ruby, value.funcall("dup", ())?), // Numo's copy has no index arrays
     }
@@ -148,8 +170,8 @@ pub(crate) fn share(ruby: &Ruby, value: Value) -> Result<Value, Error> {
 
 /// The elements of a Numo array from which another array is filled.
 pub(crate) enum NumoSource {
-    Shared(Array),
-    Private(Private),
+    Shared(Held),
+    Private(Box<Private>),
     /// Elements of a dtype that cannot be shared, as Arrays of objects.
     Objects(Value),
 }
@@ -173,7 +195,7 @@ pub(crate) fn source(ruby: &Ruby, value: Value) -> Result<NumoSource, Error> {
         Some(_) if found.shared => shared_array(ruby, value).map(NumoSource::Shared),
         Some(strides) => {
             let layout = layout_of(ruby, &found, strides)?;
-            Ok(NumoSource::Private(Private { value, dtype, found, layout }))
+            Ok(NumoSource::Private(Box::new(Private { value, dtype, found, layout })))
         }
     }
 }
@@ -334,6 +356,7 @@ fn find(ruby: &Ruby, value: Value) -> Result<(DType, NumoElements), Error> {
     }
     let dtype = dtype_of(ruby, numo, value.class().as_value())?;
     match read(numo, value, dtype.itemsize()) {
+        Some(found) if found.part.is_none() => Err(closed(ruby, "array")),
         Some(found) if !found.reversed => Ok((dtype, found)),
         _ => Err(type_error(ruby, "an array in Numo's column-major order cannot be shared")),
     }

@@ -34,8 +34,8 @@ fn wrap(ruby: &Ruby, object: Value) -> Result<Value, Error> {
         return open.map(|_| object);
     }
     if numo_shared::is_numo(ruby, object) {
-        let array = numo_shared::shared_array(ruby, numo_shared::share(ruby, object)?)?;
-        return Ok(ArrayObject::holding(ruby, array));
+        let (array, part) = numo_shared::shared_copy(ruby, object)?.into_parts();
+        return Ok(ArrayObject::having(ruby, array, part.within()));
     }
     if let Some((start, bytes)) = io_buffer::bytes(ruby, object)? {
         let layout = Layout::contiguous(&[bytes as u64], 1, Order::C).or_raise(ruby)?;
@@ -66,10 +66,10 @@ unsafe fn array_of(
 ) -> Result<Value, Error> {
     let array =
         match Array::over_memory(start as usize, dtype.clone(), &layout.shape, &layout.strides) {
-            Some(array) => array,
+            Some(array) if !array.is_in_slot() => array, // this one would not keep its slot
             // SAFETY: the caller guarantees that the elements of this layout are readable until
             // they are copied.
-            None => with_room(ruby, || unsafe {
+            _ => with_room(ruby, || unsafe {
                 Array::share(start, dtype.clone(), layout, &Options::default())
             })?,
         };

@@ -4,8 +4,10 @@ module Numo
   module Shared
     # A channel whose arrays are Numo's: {Shmarray::Channel} has the methods.
     #
-    # An array of a message or a loan is valid inside its block. Afterwards it is empty, since its
-    # slot gets other messages. A view of it is not: copy what you need of one.
+    # An array of a message or a loan, and its views, are valid inside their block. Afterwards they
+    # have no elements, since their slot gets other messages: Numo raises a RuntimeError when one is
+    # read or written. {Shmarray::Channel::Delivery#keep} keeps them, and
+    # {Shmarray::Channel::Delivery#copy} makes a private array.
     #
     # @example
     #   frames = Numo::Shared::Channel.create("frames", Numo::SFloat, [2, 3])
@@ -21,15 +23,9 @@ module Numo
         end
       end
 
-      private
-
-      def for_block(array)
-        Shared.attach(array)
-      end
-
-      def withdraw(_array, given)
-        Shared.send(:empty, given)
-      end
+      # Blocks get arrays of Numo's.
+      OF_NUMO = true
+      private_constant :OF_NUMO
     end
   end
 end

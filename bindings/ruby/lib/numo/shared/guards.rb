@@ -19,6 +19,12 @@ module Numo
         super
       end
 
+      # Does nothing, as Numo does nothing for an array that has its memory. One whose slot of a
+      # channel was given back has none, and Numo would give it some.
+      def allocate
+        Shared.shared?(self) ? self : super
+      end
+
       # Stores by a copy. Numo would take the memory of a frozen string for its own, and would copy
       # into a view as if it had no offset and no strides.
       def store_binary(string, offset = 0)

@@ -16,15 +16,17 @@ use std::sync::Arc;
 use shmarray::Array;
 
 use crate::collector::Counted;
+use crate::slot_use::{Held, Part};
 
 /// An array, and the bytes of it that the collector was told of. A view holds the same segment and
 /// counts nothing.
 pub(crate) struct Open {
     pub(crate) array: Arc<Array>,
     pub(crate) counted: Option<Counted>,
+    pub(crate) part: Part,
 }
 
-/// An array, or `None` after it was closed.
+/// An array, or `None` after it was closed. One whose use of a slot is over is closed, too.
 #[derive(Default)]
 pub(crate) struct Closable(UnsafeCell<Option<Open>>);
 
@@ -42,13 +44,17 @@ impl Closable {
     pub(crate) fn with<T>(&self, make: impl FnOnce(Option<&Open>) -> T) -> T {
         // SAFETY: no other thread changes the cell (S1), and the reference ends with `make`, which
         // calls no Ruby (S2).
-        make(unsafe { &*self.0.get() }.as_ref())
+        let open = unsafe { &*self.0.get() }.as_ref();
+        make(open.filter(|open| !open.part.is_over()))
     }
 
-    /// Returns the array, which stays mapped until this `Arc` is dropped, even if the object is
-    /// closed meanwhile.
-    pub(crate) fn array(&self) -> Option<Arc<Array>> {
-        self.with(|open| open.map(|open| Arc::clone(&open.array)))
+    /// Returns the array, which stays mapped until this is dropped, even if the object is closed
+    /// meanwhile.
+    pub(crate) fn array(&self) -> Option<Held> {
+        self.with(|open| {
+            let open = open?;
+            Some(Held::new(Arc::clone(&open.array), open.part.hold()?))
+        })
     }
 
     /// Replaces the array, and returns the previous one. The object must not be frozen.

@@ -6,7 +6,6 @@
 #![allow(unsafe_code)] // reads elements at addresses, and calls Ruby functions that jump
 
 use std::ffi::{CStr, c_int};
-use std::hint::black_box;
 use std::{ptr, slice};
 
 use magnus::rb_sys::{AsRawValue, protect};
@@ -22,6 +21,7 @@ use shmarray::{Array, DType, Layout, Number, TypeCode};
 use super::object::{ArrayObject, Self_};
 use crate::element;
 use crate::error::{OrRaise, argument_error};
+use crate::slot_use::Held;
 
 /// Defines the methods.
 pub(super) fn define(class: RClass) -> Result<(), Error> {
@@ -285,15 +285,15 @@ fn each(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
         });
         Qnil.into()
     });
-    black_box(holder);
+    holder.let_go();
     run.map(|_| this.as_value())
 }
 
 /// Returns a reference to an array that a Ruby object on the caller's stack holds.
-fn lent<'a>(array: std::sync::Arc<Array>) -> &'a Array {
+fn lent<'a>(array: Held) -> &'a Array {
     // SAFETY: the callers made an object with `ArrayObject::frozen`, which stays on their stack
-    // until they return.
-    unsafe { &*std::sync::Arc::as_ptr(&array) }
+    // and has the array until they call `let_go`.
+    unsafe { &*ptr::from_ref::<Array>(&*array) }
 }
 
 /// Replaces every element by what the block returns for it.
@@ -319,7 +319,7 @@ fn map(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
         });
         Qnil.into()
     });
-    black_box(holder);
+    holder.let_go();
     run.and_then(|_| failed.map_or(Ok(this.as_value()), Err))
 }
 

@@ -20,6 +20,7 @@ use crate::collector::Counted;
 use crate::error::{OrRaise, argument_error, type_error, with_room};
 use crate::gvl::{copying, look_up_class};
 use crate::index::{Selected, select};
+use crate::slot_use::Part;
 use closable::Open;
 pub(crate) use elements::{Elements, check_writable, write_number};
 pub(crate) use object::{ArrayObject, Self_, array_of, bytes_of};
@@ -84,7 +85,7 @@ impl ArrayObject {
         let array = this.array(ruby)?;
         match select(ruby, &array, index)? {
             Selected::Element(element) => Ok(Elements::of(&element).first()),
-            Selected::View(view) => Ok(Self::viewing(ruby, this, view)),
+            Selected::View(view) => Ok(Self::viewing(ruby, this, &array, view)),
         }
     }
 
@@ -130,7 +131,14 @@ impl ArrayObject {
     }
 
     fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
-        Ok(this.array(ruby)?.handle())
+        let array = this.array(ruby)?;
+        if array.is_in_slot() {
+            return Err(argument_error(
+                ruby,
+                "the array lies in a slot of a channel: dup copies it",
+            ));
+        }
+        Ok(array.handle())
     }
 
     fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
@@ -142,7 +150,8 @@ impl ArrayObject {
     }
 
     fn transpose(ruby: &Ruby, this: Self_) -> Result<Value, Error> {
-        Ok(Self::viewing(ruby, this, this.array(ruby)?.transpose()))
+        let array = this.array(ruby)?;
+        Ok(Self::viewing(ruby, this, &array, array.transpose()))
     }
 
     fn reshape(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
@@ -155,7 +164,8 @@ impl ArrayObject {
             );
             argument_error(ruby, text)
         };
-        Ok(Self::viewing(ruby, this, array.reshape(&shape).map_err(refused)?))
+        let view = array.reshape(&shape).map_err(refused)?;
+        Ok(Self::viewing(ruby, this, &array, view))
     }
 
     fn view(ruby: &Ruby, this: Self_, arguments: &[Value]) -> Result<Value, Error> {
@@ -164,11 +174,9 @@ impl ArrayObject {
         let shape = arguments::shape(ruby, shape)?;
         let strides = arguments::strides(ruby, strides)?;
         let offset = scanned.optional.0.map_or(Ok(0), |offset| arguments::offset(ruby, offset))?;
-        Ok(Self::viewing(
-            ruby,
-            this,
-            this.array(ruby)?.view(&shape, &strides, offset).or_raise(ruby)?,
-        ))
+        let array = this.array(ruby)?;
+        let view = array.view(&shape, &strides, offset).or_raise(ruby)?;
+        Ok(Self::viewing(ruby, this, &array, view))
     }
 
     fn is_closed(&self) -> bool {
@@ -185,7 +193,7 @@ fn initialize_copy(ruby: &Ruby, this: Self_, original: &ArrayObject) -> Result<S
     }
     let array = copy_of(ruby, &*original.array(ruby)?)?;
     let counted = Some(Counted::array(&array));
-    drop(this.0.replace(Some(Open { array: Arc::new(array), counted })));
+    drop(this.0.replace(Some(Open { array: Arc::new(array), counted, part: Part::None })));
     Ok(this)
 }
 
@@ -205,7 +213,7 @@ fn copy_of(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
 /// Releases the memory. Views, buffers and MemoryViews of the array keep it.
 pub(crate) fn close(this: Self_) -> Result<(), Error> {
     this.check_frozen()?;
-    drop(this.0.replace(None));
+    this.let_go();
     Ok(())
 }
 

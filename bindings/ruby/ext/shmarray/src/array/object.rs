@@ -10,6 +10,7 @@ use shmarray::{Array, size_bytes};
 use super::closable::{Closable, Open};
 use crate::collector::Counted;
 use crate::error::closed;
+use crate::slot_use::{Held, Part};
 
 /// The Rust value of a `Shmarray::Array`: an array, until it is closed.
 #[allow(unsafe_code)] // what the derive writes: this type under that class
@@ -28,29 +29,36 @@ pub(crate) type Self_ = Obj<ArrayObject>;
 
 impl ArrayObject {
     /// Returns the array, which stays mapped even if the object is closed meanwhile.
-    pub(crate) fn array(&self, ruby: &Ruby) -> Result<Arc<Array>, Error> {
+    pub(crate) fn array(&self, ruby: &Ruby) -> Result<Held, Error> {
         self.0.array().ok_or_else(|| closed(ruby, "array"))
     }
 
     /// Returns the array, for callers that raise nothing.
-    pub(crate) fn open(&self) -> Option<Arc<Array>> {
+    pub(crate) fn open(&self) -> Option<Held> {
         self.0.array()
     }
 
-    pub(super) fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>) -> Self {
-        Self(Closable::new(Open { array: array.into(), counted }))
+    fn of(array: impl Into<Arc<Array>>, counted: Option<Counted>, part: Part) -> Self {
+        Self(Closable::new(Open { array: array.into(), counted, part }))
     }
 
     /// Makes the object of a new hold, and tells the collector of it.
     pub(crate) fn holding(ruby: &Ruby, array: Array) -> Value {
-        let counted = Some(Counted::array(&array));
-        ruby.obj_wrap(Self::of(array, counted)).as_value()
+        Self::having(ruby, array, Part::None)
     }
 
-    /// Makes the object of a view of `this`. It is frozen if `this` is, since both have the same
-    /// memory.
-    pub(super) fn viewing(ruby: &Ruby, this: Self_, array: Array) -> Value {
-        let view = ruby.obj_wrap(Self::of(array, None)).as_value();
+    /// Does the same for an array that may lie in a slot.
+    pub(crate) fn having(ruby: &Ruby, array: impl Into<Arc<Array>>, part: Part) -> Value {
+        let array = array.into();
+        let counted = Some(Counted::array(&array));
+        ruby.obj_wrap(Self::of(array, counted, part)).as_value()
+    }
+
+    /// Makes the object of a view of `this`, whose array is `held`. It is frozen if `this` is,
+    /// since both have the same memory.
+    pub(super) fn viewing(ruby: &Ruby, this: Self_, held: &Held, array: Array) -> Value {
+        let part = held.clone().into_parts().1.within();
+        let view = ruby.obj_wrap(Self::of(array, None, part)).as_value();
         if this.is_frozen() {
             view.freeze();
         }
@@ -61,15 +69,22 @@ impl ArrayObject {
     ///
     /// Ruby jumps out of a block, and drops a fiber in the middle of one, without running Rust's
     /// destructors: a hold in a Rust value would never be released.
-    pub(crate) fn frozen(ruby: &Ruby, array: &Arc<Array>) -> Value {
-        let frozen = ruby.obj_wrap(Self::of(Arc::clone(array), None)).as_value();
+    pub(crate) fn frozen(ruby: &Ruby, held: &Held) -> Self_ {
+        let (array, part) = held.clone().into_parts();
+        let frozen = ruby.obj_wrap(Self::of(array, None, part));
         frozen.freeze();
         frozen
+    }
+
+    /// Drops what the object has. The callers are the only ones that have the object, or it is not
+    /// frozen.
+    pub(crate) fn let_go(&self) {
+        drop(self.0.replace(None));
     }
 }
 
 /// Returns the array of an object of the class.
-pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Arc<Array>, Error>> {
+pub(crate) fn array_of(ruby: &Ruby, value: Value) -> Option<Result<Held, Error>> {
     <&ArrayObject>::try_convert(value).ok().map(|object| object.array(ruby))
 }
 

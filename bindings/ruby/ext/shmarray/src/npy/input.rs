@@ -42,7 +42,7 @@ pub(super) fn input_of(ruby: &Ruby, path: Value, bytes: Value) -> Result<(Input,
         return Err(argument_error(ruby, "the bytes of a file lie side by side, these do not"));
     }
     let input = Input::Memory { start: array.as_ptr() as usize, bytes: bytes_of(&array) as usize };
-    Ok((input, ArrayObject::frozen(ruby, &array)))
+    Ok((input, ArrayObject::frozen(ruby, &array).as_value()))
 }
 
 impl Input {

@@ -134,7 +134,7 @@ fn copied(text: RString) -> Vec<u8> {
 /// Returns the object for the array of `this`, which is closed.
 fn handed_over(ruby: &Ruby, this: Self_, is_numo: bool) -> Result<Value, Error> {
     let maker = Maker::new(ruby, is_numo)?;
-    let array = shmarray::Array::clone(&*this.array(ruby)?);
+    let array = shmarray::Array::clone(&*this.array(ruby)?); // it was loaded, and lies in no slot
     close(this)?;
     maker.make(ruby, array)
 }

@@ -7,11 +7,11 @@ use std::path::PathBuf;
 
 use magnus::value::{Opaque, ReprValue};
 use magnus::{Error, Object, RArray, RModule, RString, Ruby, TryConvert, Value, function};
+use shmarray::Result as CoreResult;
 use shmarray::npy::{
     Contents, Elements, NpzOptions, save_elements_while, save_npz_while, write_npy, write_npz,
     write_npz_stream,
 };
-use shmarray::{Array, Result as CoreResult};
 
 use super::maker::stopped;
 use crate::arguments;
@@ -19,6 +19,7 @@ use crate::array::array_of;
 use crate::error::{OrRaise, type_error};
 use crate::gvl::{Caller, stoppable};
 use crate::numo_shared::{NumoSource, Private, is_numo, is_shareable, source};
+use crate::slot_use::Held;
 
 /// Defines the methods.
 pub(super) fn define(files: RModule) -> Result<(), Error> {
@@ -76,8 +77,8 @@ fn save_all(
 
 /// A value that is to be saved.
 enum Saved {
-    Array(Array),
-    Numo(Private),
+    Array(Held),
+    Numo(Box<Private>),
     Bytes(Vec<u8>),
 }
 
@@ -85,7 +86,7 @@ impl Saved {
     /// Converts an array or a String. What keeps its elements is added to `owners`.
     fn of(ruby: &Ruby, value: Value, owners: RArray) -> Result<Self, Error> {
         if let Some(array) = array_of(ruby, value) {
-            return Ok(Self::Array(Array::clone(&*array?)));
+            return array.map(Self::Array);
         }
         if let Some(text) = RString::from_value(value) {
             // SAFETY: no Ruby code runs that could change the String while it is copied.
