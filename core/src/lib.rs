@@ -73,7 +73,7 @@ pub use system::SharedWords;
 #[cfg(linux_backend)]
 pub use system::{MemoryIdentity, directory};
 pub use transport::channel::{
-    Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, Loan, Loaned,
+    Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, HandedOver, Loan, Loaned,
     MAX_META_BYTES, Posted,
 };
 pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};

@@ -176,6 +176,15 @@ impl Mapped {
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), start, bytes.len()) };
     }
 
+    /// Frees the memory of a channel that the caller has ended: a process may keep it mapped for
+    /// arrays that it does not use any more. Followers read to the end, and hold nothing.
+    pub(crate) fn decommit_channel(&self) {
+        if self.header.channel.is_some_and(|channel| !channel.is_followed) {
+            let data = (self.header.header_bytes, self.header.data_bytes);
+            let _ = system::decommit(self.directory(), &self.header.id, &[data]); // else it stays
+        }
+    }
+
     /// Unlinks a segment that the caller has ended. Returns whether it did. A close has no caller
     /// to report an error to: a sweep takes what stays because of another user or a crash.
     pub(crate) fn discard(&self) -> bool {

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
 use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
 use crate::element::copy::Strided;
-use crate::header::control::ChannelWords;
+use crate::header::control::Ordering::Acquire;
+use crate::header::control::{ChannelWords, PERSIST};
 use crate::header::lease::Leases;
 use crate::memory::mapping::{self, Mapped, PrivateBytes};
 use crate::memory::operation::{Awaited, Operation};
@@ -31,9 +32,14 @@ pub(crate) struct Segment {
     /// The child's hold, while a fork is under way.
     child_hold: HoldCell,
     _private_bytes: Option<PrivateBytes>,
+    /// The ends of this process in a channel, or [`LEFT`].
+    ends: AtomicU32,
     /// Called at the exit of this process, before it gives its lease back.
     at_exit: Mutex<Option<fn(&Self)>>,
 }
+
+/// In place of a count: the last end has given the lease back.
+const LEFT: u32 = u32::MAX;
 
 /// A [`Hold`] that threads may read while another thread changes it.
 struct HoldCell(AtomicUsize);
@@ -90,6 +96,7 @@ impl Segment {
             hold: HoldCell::new(hold),
             child_hold: HoldCell::new(Hold::LockOnly),
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
+            ends: AtomicU32::new(0),
             at_exit: Mutex::new(None),
         });
         insert(&segment);
@@ -241,6 +248,44 @@ impl Segment {
         *self.at_exit.lock() = Some(function);
     }
 
+    /// Counts one more end of this process, in a channel. Returns `false` if this process has given
+    /// its lease back: it attaches the segment once more.
+    pub(crate) fn add_end(&self) -> bool {
+        let add = |seen| (seen != LEFT).then(|| seen + 1);
+        self.ends.fetch_update(Ordering::AcqRel, Ordering::Acquire, add).is_ok()
+    }
+
+    /// Counts one end less. The last one gives the lease back, whatever else of this process keeps
+    /// the mapping.
+    pub(crate) fn remove_end(&self) {
+        let remove = |seen| if seen == 1 { LEFT } else { seen - 1 };
+        let before =
+            self.ends.fetch_update(Ordering::AcqRel, Ordering::Acquire, |seen| Some(remove(seen)));
+        if before == Ok(1)
+            && let Some(_operation) = Operation::to_give_back()
+        {
+            remove_from_table(self);
+            drop(self.leave());
+        }
+    }
+
+    /// Whether it stays when nobody holds it.
+    pub(crate) fn persists(&self) -> bool {
+        self.leases().control.flags().load(Acquire) & PERSIST != 0
+    }
+
+    /// Returns the permission bits of its file.
+    pub(crate) fn file_mode(&self) -> Result<u32> {
+        system::file_mode(self.directory(), &self.mapped.header.id)
+    }
+
+    /// Removes its name, while it lives on. As in a close, what fails is left to a sweep.
+    pub(crate) fn remove_name(&self) {
+        if let (Some(name), Some(_operation)) = (self.name(), Operation::to_give_back()) {
+            let _ = system::remove_name(self.directory(), &self.mapped.header.id, name);
+        }
+    }
+
     /// Caches the mapping for the next array in the same slab, unless the slab is LOCK_ONLY or has
     /// ended.
     fn cache_mapping(&self) {
@@ -305,7 +350,7 @@ impl Drop for Segment {
             std::mem::forget(Arc::clone(&self.mapped)); // it stays mapped: its hold is the parent's
             return;
         };
-        remove(self);
+        remove_from_table(self);
         drop(self.leave());
         self.cache_mapping();
     }
@@ -356,7 +401,7 @@ fn insert(segment: &Arc<Segment>) {
 }
 
 /// Removes the entries of this segment. A later mapping may have taken its key.
-fn remove(segment: &Segment) {
+fn remove_from_table(segment: &Segment) {
     let key = (segment.text(), segment.access());
     let own = |entry: &Weak<Segment>| std::ptr::eq(entry.as_ptr(), segment);
     with(|table| {

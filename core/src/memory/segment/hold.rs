@@ -70,7 +70,10 @@ pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases)
         closed => closed,
     };
     match (closed, cell) {
-        (Closed::Last, None) => drop(mapped.discard()),
+        (Closed::Last, None) => {
+            mapped.decommit_channel();
+            mapped.discard();
+        }
         (Closed::Last, Some(cell)) => return slab::freed(mapped, cell),
         (Closed::Held, Some(_)) if leases.is_lock_only() => return slab::forget(mapped),
         _ => {}

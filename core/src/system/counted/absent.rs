@@ -204,6 +204,14 @@ pub(crate) fn family_of(_ticket: u64) -> Option<u64> {
     None
 }
 
+pub(crate) fn has_exited(_info: u64) -> bool {
+    false
+}
+
+pub(crate) fn is_same_registry(_info: u64, _other: u64) -> bool {
+    false
+}
+
 pub(crate) fn is_message(_info: u64) -> bool {
     false
 }
@@ -234,6 +242,16 @@ pub(crate) fn decommit(
 
 pub(crate) fn recommit(_directory: &Directory, _id: &SegmentId, _part: (u64, u64)) -> Result<()> {
     Ok(())
+}
+
+/// Returns `false`: only channels give up a name, and live on.
+pub(crate) fn remove_name(_: &Directory, _: &SegmentId, _: &ArrayName) -> Result<bool> {
+    Ok(false)
+}
+
+/// Returns the mode of every segment.
+pub(crate) fn file_mode(_directory: &Directory, _id: &SegmentId) -> Result<u32> {
+    Ok(0o600)
 }
 
 /// Does nothing: the system does not list names.

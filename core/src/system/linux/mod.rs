@@ -73,11 +73,13 @@ pub(crate) use map::Mapping;
 pub(crate) use memory_file::{memory_file, read_memory_file};
 pub(crate) use mutex::{Mutex, MutexGuard};
 pub(crate) use operations::Counted;
-pub(crate) use reclaim::{discard, is_absent_or_foreign, reclaim, sweep_names};
+pub(crate) use reclaim::{
+    discard, file_mode, is_absent_or_foreign, reclaim, remove_name, sweep_names,
+};
 pub(crate) use registry::{
-    Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, is_message,
-    keep_family, leave_family, leave_process_lists, message, process_owner, refresh_user,
-    ticket_of,
+    Dead, FamilyLock, Liveness, Owner, family_message, family_of, find_dead, has_exited,
+    is_message, is_same_registry, keep_family, leave_family, leave_process_lists, message,
+    process_owner, refresh_user, ticket_of,
 };
 pub(crate) use reserve::{decommit, recommit};
 pub(crate) use segment_file::{SegmentFile, is_findable, is_found, unlink_name};

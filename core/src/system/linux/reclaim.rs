@@ -177,6 +177,23 @@ pub(crate) fn discard(
     }
 }
 
+/// Removes a name if it leads to this segment, which lives on. Returns `false` if the name's lock
+/// cannot be taken.
+pub(crate) fn remove_name(directory: &Directory, id: &SegmentId, name: &ArrayName) -> Result<bool> {
+    let path = directory.segment_path(id);
+    let facts =
+        fs::symlink_metadata(&path).map_err(|error| Error::os("lstat", path.clone(), error))?;
+    unlink_if_same(directory, name, &facts)
+}
+
+/// Returns the permission bits of a segment's file.
+pub(crate) fn file_mode(directory: &Directory, id: &SegmentId) -> Result<u32> {
+    let path = directory.segment_path(id);
+    let facts =
+        fs::symlink_metadata(&path).map_err(|error| Error::os("lstat", path.clone(), error))?;
+    Ok(facts.mode() & 0o777)
+}
+
 /// Unlinks a file. Returns `false` if it was gone.
 ///
 /// # References

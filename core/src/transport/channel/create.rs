@@ -1,11 +1,12 @@
 //! Creating a channel.
 
 use super::super::check_system;
+use super::end::SegmentUse;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
 use super::options::ChannelOptions;
 use super::reader::not_a_channel;
-use super::{CHANNELS, Channel};
+use super::{CHANNELS, Channel, closed};
 use crate::array::create_segment;
 use crate::element::Element;
 use crate::header::format::{Header, Payload};
@@ -40,8 +41,10 @@ impl Channel {
     /// is the handle of one, with a ticket that holds it until it was received.
     ///
     /// # Errors
-    /// As [`create`](Self::create).
+    /// As [`create`](Self::create); [`Error::InvalidArgument`] for a channel that persists, since
+    /// nobody would hold its arrays when no process has it open.
     pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
+        options.refuse_to_persist()?;
         let dtype = u8::dtype();
         let shape = [HANDLE_SLOT_BYTES];
         Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
@@ -60,13 +63,14 @@ impl Channel {
             if !options.exist_ok || !matches!(created, Err(Error::NameExists { .. })) {
                 return created;
             }
-            match Self::open_segment(&HandleOrName::Name(name.clone())) {
-                Ok(opened) => {
-                    check_same(&opened, dtype, shape, payload, options)?;
-                    return Self::join(opened, false);
-                }
+            let sought = HandleOrName::Name(name.clone());
+            let existing = Self::open_segment(&sought).and_then(|(opened, segment_use)| {
+                check_same(&opened, dtype, shape, payload, options)?;
+                Self::join_existing(&sought, opened, segment_use, false)
+            });
+            match existing {
                 Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
-                Err(error) => return Err(error),
+                existing => return existing,
             }
         }
     }
@@ -87,7 +91,9 @@ impl Channel {
         let array = (dtype.clone(), layout);
         let header = Header::of_channel(id, creation.name.clone(), array, channel, page_bytes)?;
         let segment = create_segment(header, &creation)?;
-        Self::join(Opened::new(segment).ok_or_else(not_a_channel)?, false)
+        let opened = Opened::new(segment).ok_or_else(not_a_channel)?;
+        let segment_use = SegmentUse::begin(&opened.segment).ok_or_else(closed)?;
+        Self::join(opened, segment_use, false, None)
     }
 }
 
@@ -101,9 +107,9 @@ fn check_same(
 ) -> Result<()> {
     let layout = opened.words.layout();
     let described = opened.segment.described();
-    let differs = |what: &str| {
-        Err(Error::argument("name", format!("the channel of this name has another {what}")))
-    };
+    let creation = options.creation()?;
+    let refuse = |reason: String| Err(Error::argument("name", reason));
+    let differs = |what: &str| refuse(format!("the channel of this name has another {what}"));
     match () {
         () if described.0 != dtype => differs("dtype"),
         () if described.1.shape != shape => differs("shape"),
@@ -112,6 +118,11 @@ fn check_same(
         () if layout.when_full != options.when_full => differs("`when_full`"),
         () if layout.slots != options.slots => differs("number of slots"),
         () if layout.ends != options.ends => differs("number of ends"),
+        () if opened.segment.file_mode()? != creation.mode => differs("file mode"),
+        () if opened.segment.persists() != creation.persist => refuse(format!(
+            "the channel of this name {}",
+            if creation.persist { "does not persist" } else { "persists" }
+        )),
         () => Ok(()),
     }
 }

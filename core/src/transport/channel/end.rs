@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{self, AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use super::ends::{Ends, HELD, RECEIVES, SENDS};
+use super::ends::{Ends, HELD, RECEIVES, SENDS, has_sent};
 use super::event::{Event, Readiness};
 use super::handle_text;
 use super::opened::{Opened, close_end, wake_all};
@@ -16,8 +16,8 @@ use super::ring::Taken;
 use super::slot::OwnSlots;
 use super::wait::{SleepWord, Spins};
 use crate::array::{Array, SlotRef, Slots, UseId};
-use crate::header::control::ChannelWords;
-use crate::header::control::Ordering::{Acquire, Relaxed, Release};
+use crate::header::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::header::control::{ChannelWords, fence};
 use crate::header::format::{ChannelMode, Payload};
 use crate::memory::segment::Segment;
 use crate::system::{self, FamilyLock, Mutex, Owner};
@@ -57,6 +57,23 @@ pub(super) struct End {
     has_event: AtomicBool,
     /// Keeps the channel's tickets, if it has any.
     _family: Option<FamilyLock>,
+    _segment_use: SegmentUse,
+}
+
+/// The use of a segment by an end. The last one of this process gives its lease back.
+pub(super) struct SegmentUse(Arc<Segment>);
+
+impl SegmentUse {
+    /// `None` if this process has given its lease back: it attaches the segment once more.
+    pub(super) fn begin(segment: &Arc<Segment>) -> Option<Self> {
+        segment.add_end().then(|| Self(Arc::clone(segment)))
+    }
+}
+
+impl Drop for SegmentUse {
+    fn drop(&mut self) {
+        self.0.remove_end();
+    }
 }
 
 impl Deref for End {
@@ -68,8 +85,14 @@ impl Deref for End {
 }
 
 impl End {
-    /// Takes an end. For a broadcast that it receives, from the next message on.
-    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+    /// Takes an end: that which was handed over with a ticket, if it is there. For a broadcast that
+    /// it receives, from the next message on, or from that on which followed the handing over.
+    pub(super) fn join(
+        opened: Opened,
+        segment_use: SegmentUse,
+        receives: bool,
+        ticket: Option<u64>,
+    ) -> Result<Self> {
         let directory = opened.segment.directory();
         let words = opened.words;
         let owner = system::process_owner(directory).ok_or(Error::Unsupported {
@@ -80,8 +103,16 @@ impl End {
             Payload::Fixed | Payload::Varying => None,
         };
         recovery::recover(&opened); // counts the senders that are dead already, and frees entries
-        let index = Self::take_index(&opened, owner)?;
-        let left_before = opened.ends.senders_left_but(index);
+        let adopted = ticket.and_then(|ticket| Self::adopt(&words, ticket, owner));
+        let index = adopted.map_or_else(|| Self::take_index(&opened, owner), Ok)?;
+        let left_before = match adopted {
+            Some(index) => {
+                let left = words.count(index).load(Relaxed);
+                words.count(index).store(0, Relaxed);
+                left
+            }
+            None => opened.ends.senders_left_but(index),
+        };
         let end = Self {
             index,
             fork: system::forks(),
@@ -98,22 +129,62 @@ impl End {
             has_event: AtomicBool::new(false),
             missed: AtomicU64::new(0),
             _family: family,
+            _segment_use: segment_use,
             opened,
         };
-        if receives {
-            words.roles(end.index).set(RECEIVES);
-        }
-        words.cursor(end.index).store(words.tail().load(Acquire), Relaxed);
-        // AcqRel: all of the end's words come before it is held.
-        let entered = owner.id << 1;
-        let entry = &words.entry(end.index).owner;
-        if !entry.replace(entered, entered | HELD) {
+        if adopted.is_none() && !hold(&end.opened, index, owner, receives) {
+            let segment = Arc::clone(&end.segment);
             std::mem::forget(end); // another process took this one for dead, and freed the entry
+            segment.remove_end();
             return Err(Error::argument("channel", "the registry was replaced meanwhile"));
         }
         end.segment.at_exit(Opened::close_at_exit);
-        end.set_cursor();
         Ok(end)
+    }
+
+    /// Makes an end for a message, which hands it over to another process.
+    pub(super) fn hand_over(&self, receives: bool, ticket: Owner) -> Result<()> {
+        recovery::recover(&self.opened);
+        let index = Self::take_index(&self.opened, ticket)?;
+        // Until it is opened, its count is that of the senders that have left before.
+        self.words.count(index).store(self.ends.senders_left_but(index), Relaxed);
+        let is_receiver = self.roles() & (SENDS | RECEIVES) == RECEIVES;
+        if hold(&self.opened, index, ticket, receives || is_receiver) {
+            Ok(())
+        } else {
+            Err(Error::argument("channel", "the registry was replaced meanwhile"))
+        }
+    }
+
+    /// Takes over the end that was handed over with a ticket. The owner info of its message leads
+    /// to the same registry as that of this process, which is stored afterwards.
+    fn adopt(words: &ChannelWords, ticket: u64, owner: Owner) -> Option<u32> {
+        let handed_over = ticket << 1 | HELD;
+        Ends::new(*words).all().find(|end| {
+            let entry = words.entry(*end);
+            let is_adopted = entry.owner.load(Acquire) == handed_over
+                && system::is_same_registry(entry.owner_info.load(Acquire), owner.info)
+                && entry.owner.replace(handed_over, owner.id << 1 | HELD);
+            if is_adopted {
+                entry.owner_info.store(owner.info, Release);
+            }
+            is_adopted
+        })
+    }
+
+    /// Removes the name of a channel that all have closed, and that only lives for what they keep.
+    pub(super) fn remove_name_if_closed(&self) {
+        if !self.ends.is_any_open_but(self.index) && !self.segment.persists() {
+            self.segment.remove_name();
+        }
+    }
+
+    /// Whether all others have closed the channel, and only keep what they have.
+    pub(super) fn have_others_closed(&self) -> bool {
+        fence(SeqCst); // C7: this end is held
+        !self.ends.is_any_open_but(self.index)
+            && self.ends.is_any_held_but(self.index)
+            && !self.segment.persists()
     }
 
     fn take_index(opened: &Opened, owner: Owner) -> Result<u32> {
@@ -149,14 +220,6 @@ impl End {
             if seen >= count || words.ends_used().replace(seen, count) {
                 return;
             }
-        }
-    }
-
-    /// Makes the next message the first that this end receives, of a broadcast.
-    fn set_cursor(&self) {
-        if self.words.layout().mode == ChannelMode::Broadcast {
-            let next = self.ring.next_number();
-            self.words.cursor(self.index).store(next, Release);
         }
     }
 
@@ -217,7 +280,7 @@ impl End {
                 let next = self.words.tail().load(Acquire);
                 self.words.cursor(self.index).store(next, Release);
                 self.words.roles(self.index).set(RECEIVES);
-                self.set_cursor();
+                set_cursor(&self.opened, self.index);
             }
         }
     }
@@ -236,9 +299,12 @@ impl End {
         count.store(count.load(Relaxed) + 1, Relaxed);
     }
 
-    /// Whether no other end is a sender, and either a sender has left since this end was opened or
-    /// this end has received a message from before.
+    /// Whether no end is a sender, this one included once it has sent, and either a sender has left
+    /// since this end was opened or this end has received a message from before.
     pub(super) fn has_no_senders(&self) -> bool {
+        if has_sent(self.roles()) {
+            return false; // another thread may send through it
+        }
         self.ends.senders_left_if_none_but(self.index).is_some_and(|left| {
             left != self.left_before || self.has_old_message.load(atomic::Ordering::Relaxed)
         })
@@ -309,6 +375,31 @@ impl End {
         {
             event.clear();
         }
+    }
+}
+
+/// Makes an entry held that its owner has taken: an end, with the role of a receiver or none.
+/// `false` if the entry was freed meanwhile.
+fn hold(opened: &Opened, index: u32, owner: Owner, receives: bool) -> bool {
+    let words = &opened.words;
+    if receives {
+        words.roles(index).set(RECEIVES);
+    }
+    words.cursor(index).store(words.tail().load(Acquire), Relaxed);
+    // AcqRel: all of the end's words come before it is held.
+    let entered = owner.id << 1;
+    let is_held = words.entry(index).owner.replace(entered, entered | HELD);
+    if is_held {
+        set_cursor(opened, index);
+    }
+    is_held
+}
+
+/// Makes the next message the first that an end receives, of a broadcast.
+fn set_cursor(opened: &Opened, index: u32) {
+    if opened.words.layout().mode == ChannelMode::Broadcast {
+        let next = opened.ring.next_number();
+        opened.words.cursor(index).store(next, Release);
     }
 }
 

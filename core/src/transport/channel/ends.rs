@@ -65,13 +65,14 @@ impl Ends {
         }
     }
 
-    /// Counts the end of a dead process if it was a sender. Several processes may recover the same
+    /// Counts the end of a dead process if it was a sender. `has_exited` says whether the process is
+    /// known to have ended by itself. Several processes may recover the same
     /// end; only the first compare-and-swap succeeds, because it changes the count.
-    pub(super) fn count_dead(&self, end: u32, owner: u64) {
+    pub(super) fn count_dead(&self, end: u32, owner: u64, has_exited: bool) {
         let roles = self.words.roles(end).load(Acquire);
         let is_still_its = self.words.entry(end).owner.load(Acquire) == owner;
         if is_still_its && is_held_by_sender(owner, roles) {
-            self.store_how_left(roles, LEFT_BY_DEATH);
+            self.store_how_left(roles, if has_exited { LEFT_BY_CLOSE } else { LEFT_BY_DEATH });
             let _ = self.words.roles(end).replace(roles, left(roles)); // or another process did
         }
     }
@@ -125,6 +126,17 @@ impl Ends {
         left.fold(0, u64::wrapping_add)
     }
 
+    /// Whether an end but one is open.
+    pub(super) fn is_any_open_but(&self, own: u32) -> bool {
+        let is_open = |end| self.words.roles(end).load(Acquire) & CLOSED == 0;
+        self.all().any(|end| end != own && self.is_held(end) && is_open(end))
+    }
+
+    /// Whether an end but one is open, or was closed and still has a loan or a delivery.
+    pub(super) fn is_any_held_but(&self, own: u32) -> bool {
+        self.all().any(|end| end != own && self.is_held(end))
+    }
+
     /// Whether a held end has this slot pinned.
     pub(super) fn is_pinned(&self, slot: u32) -> bool {
         let pins = |end| self.words.pins(end, slot).load(Acquire) & pin(slot) != 0;
@@ -142,7 +154,12 @@ impl Ends {
 
 /// Whether an end with these roles has sent, or may, and was not closed.
 fn may_send(roles: u64) -> bool {
-    roles & BITS == 0 || roles & (SENDS | CLOSED) == SENDS
+    roles & BITS == 0 || has_sent(roles)
+}
+
+/// Whether an end with these roles has sent, and was not closed.
+pub(super) fn has_sent(roles: u64) -> bool {
+    roles & (SENDS | CLOSED) == SENDS
 }
 
 /// The senders that have left an entry with these roles.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::memory::operation::Operation;
 use crate::memory::segment::Segment;
-use crate::system::{Access, Lookup};
+use crate::system::{Access, Directory, Lookup};
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
 use crate::value::name::ArrayName;
@@ -22,10 +22,28 @@ impl HandleOrName {
             return Ok(Self::Name(text.parse()?));
         }
         let descriptor = Descriptor::parse(text)?;
-        match (descriptor.ticket, descriptor.segment.cell) {
-            (Some(_), _) => Err(Error::handle("ticket", "a channel's handle has none")),
-            (_, Some(_)) => Err(Error::handle("segment", "it is an array's, not a channel's")),
-            (None, None) => Ok(Self::Handle(Box::new(descriptor))),
+        match descriptor.segment.cell {
+            Some(_) => Err(Error::handle("segment", "it is an array's, not a channel's")),
+            None => Ok(Self::Handle(Box::new(descriptor))),
+        }
+    }
+
+    /// Returns the ticket of an end that was handed over.
+    pub(super) fn ticket(&self) -> Option<u64> {
+        match self {
+            Self::Handle(descriptor) => descriptor.ticket,
+            Self::Name(_) => None,
+        }
+    }
+
+    /// Returns the error for a channel that is not there.
+    pub(super) fn not_found(&self) -> Error {
+        let directory = Directory::current().path().to_owned();
+        match self {
+            Self::Handle(descriptor) => {
+                Error::SegmentNotFound { segment: descriptor.segment.to_string(), directory }
+            }
+            Self::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
         }
     }
 

@@ -19,6 +19,7 @@ mod loan;
 mod received;
 mod reader;
 mod follower;
+mod hand_over;
 mod options;
 mod stats;
 mod open;
@@ -37,9 +38,10 @@ use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::name::ArrayName;
 use crate::value::shape::Layout;
-use end::End;
+use end::{End, SegmentUse};
 use event::Readiness;
 use follower::Follower;
+pub use hand_over::HandedOver;
 use head::Meta;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
@@ -129,6 +131,11 @@ impl Joined {
 impl Channel {
     /// Returns this process's end. A forked child joins anew.
     fn end(&self) -> Result<Arc<End>> {
+        self.end_or_join(None)
+    }
+
+    /// As [`end`](Self::end). A forked child joins with the end that has a ticket.
+    fn end_or_join(&self, ticket: Option<u64>) -> Result<Arc<End>> {
         let _operation = Operation::enter()?;
         let (end, joined, joining, receives) = match &self.side {
             Side::Member { end, joined, joining, receives } => (end, joined, joining, *receives),
@@ -143,8 +150,10 @@ impl Channel {
             return last.end(); // another thread has joined
         }
         let inherited = system::without_fork(|| end.lock().clone()).ok_or_else(closed)?;
-        let child = Arc::new(End::join(Opened::clone(&inherited), receives)?);
+        let opened = Opened::clone(&inherited);
         std::mem::forget(inherited); // the parent's
+        let segment_use = SegmentUse::begin(&opened.segment).ok_or_else(closed)?;
+        let child = Arc::new(End::join(opened, segment_use, receives, ticket)?);
         let is_open = system::without_fork(|| {
             let mut end = end.lock();
             let is_open = end.is_some();
@@ -154,7 +163,11 @@ impl Channel {
             }
             is_open
         });
-        if is_open { Ok(child) } else { Err(closed()) }
+        if !is_open {
+            return Err(closed());
+        }
+        child.segment.remove_end(); // the parent's, which this one replaces
+        Ok(child)
     }
 
     /// Takes a slot on loan, to be filled in place. Without a timeout it waits until one is free.
@@ -369,8 +382,17 @@ impl Channel {
         match &self.side {
             Side::Follower(follower) => follower.close(),
             Side::Member { end, .. } => match system::without_fork(|| end.lock().take()) {
-                Some(end) if end.is_ours() => end.close(),
-                inherited => std::mem::forget(inherited), // the parent's
+                Some(end) if end.is_ours() => {
+                    end.close();
+                    let kept = Arc::downgrade(&end);
+                    drop(end);
+                    kept.upgrade().inspect(|end| end.remove_name_if_closed());
+                }
+                Some(inherited) => {
+                    inherited.segment.remove_end();
+                    std::mem::forget(inherited); // the parent's
+                }
+                None => {}
             },
         }
     }

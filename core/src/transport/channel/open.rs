@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::super::check_system;
-use super::end::End;
+use super::end::{End, SegmentUse};
 use super::follower::Follower;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
@@ -34,7 +34,9 @@ impl Channel {
         check_system(CHANNELS)?;
         let sought = HandleOrName::parse(handle_or_name)?;
         match Self::open_segment(&sought) {
-            Ok(opened) => Self::join(opened, receives),
+            Ok((opened, segment_use)) => {
+                Self::join_existing(&sought, opened, segment_use, receives)
+            }
             Err(error) if is_for_followers(&error) => {
                 let _operation = Operation::enter()?;
                 let directory = Directory::current();
@@ -84,19 +86,45 @@ impl Channel {
         }
     }
 
-    pub(super) fn open_segment(sought: &HandleOrName) -> Result<Opened> {
-        let operation = Operation::enter_to_attach()?;
-        let opened = Opened::new(sought.attach(operation)?).ok_or_else(not_a_channel)?;
-        sought.check(&opened.descriptor())?;
-        Ok(opened)
+    pub(super) fn open_segment(sought: &HandleOrName) -> Result<(Opened, SegmentUse)> {
+        loop {
+            let operation = Operation::enter_to_attach()?;
+            let opened = Opened::new(sought.attach(operation)?).ok_or_else(not_a_channel)?;
+            sought.check(&opened.descriptor())?;
+            if let Some(segment_use) = SegmentUse::begin(&opened.segment) {
+                return Ok((opened, segment_use));
+            }
+            std::thread::yield_now(); // another thread has closed the last end here
+        }
     }
 
-    pub(super) fn join(opened: Opened, receives: bool) -> Result<Self> {
+    /// Joins a channel that others have made, unless all of them have closed it.
+    pub(super) fn join_existing(
+        sought: &HandleOrName,
+        opened: Opened,
+        segment_use: SegmentUse,
+        receives: bool,
+    ) -> Result<Self> {
+        let ticket = sought.ticket();
+        let channel = Self::join(opened, segment_use, receives, ticket)?;
+        let end = channel.end()?;
+        if let Some(ticket) = ticket {
+            end.segment.release_ticket(ticket);
+        }
+        if end.have_others_closed() { Err(sought.not_found()) } else { Ok(channel) }
+    }
+
+    pub(super) fn join(
+        opened: Opened,
+        segment_use: SegmentUse,
+        receives: bool,
+        ticket: Option<u64>,
+    ) -> Result<Self> {
         let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
         let descriptor = opened.descriptor();
         let layout = *opened.words.layout();
         let receives = receives && layout.mode == ChannelMode::Broadcast;
-        let end = Arc::new(End::join(opened, receives)?);
+        let end = Arc::new(End::join(opened, segment_use, receives, ticket)?);
         let joined = Joined::to(&end);
         let end = Mutex::new(Some(end));
         let joining = Mutex::new(());

@@ -76,8 +76,7 @@ impl ChannelOptions {
         self
     }
 
-    /// Sets whether an existing channel of the same description is opened instead. Whether it
-    /// persists, and its mode of access, are those that its creator chose.
+    /// Sets whether an existing channel of the same description is opened instead.
     pub fn exist_ok(mut self, exist_ok: bool) -> Self {
         self.exist_ok = exist_ok;
         self
@@ -99,6 +98,15 @@ impl ChannelOptions {
     pub fn file_mode(mut self, file_mode: u32) -> Self {
         self.file_mode = file_mode;
         self
+    }
+
+    /// Refuses an option that a channel of handles cannot have.
+    pub(super) fn refuse_to_persist(&self) -> Result<()> {
+        if self.persist {
+            let reason = "the arrays of a channel of handles end with the last process that has it";
+            return Err(Error::argument("persist", reason));
+        }
+        Ok(())
     }
 
     pub(super) fn creation(&self) -> Result<CreationOptions> {

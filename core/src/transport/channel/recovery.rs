@@ -4,7 +4,7 @@ use super::handle_text;
 use super::opened::{Opened, wake_all};
 use crate::header::control::Ordering::Acquire;
 use crate::header::format::Payload;
-use crate::system::Liveness;
+use crate::system::{self, Liveness};
 
 /// Gives back or completes what the ends of dead processes have.
 pub(super) fn recover(channel: &Opened) {
@@ -36,6 +36,7 @@ fn recover_end(channel: &Opened, end: u32, word: u64) {
             }
         },
     );
-    channel.ends.count_dead(end, word);
+    let info = channel.words.entry(end).owner_info.load(Acquire);
+    channel.ends.count_dead(end, word, system::has_exited(info));
     let _ = entry.replace(word, 0); // or another process did
 }

@@ -7,7 +7,7 @@ use super::reader::Reader;
 use super::ring::read_only::{self, SlotUse};
 use crate::header::format::{ChannelMode, DROPPED_OFFSET, WhenFull};
 use crate::memory::operation::Operation;
-use crate::system::{Directory, Liveness};
+use crate::system::{Directory, Liveness, is_message};
 use crate::value::dtype::DType;
 use crate::value::error::Result;
 
@@ -103,7 +103,7 @@ impl ChannelStats {
                 pid: words[1] as u32,
                 sends,
                 receives,
-                count: words[9],
+                count: if is_message(words[1]) { 0 } else { words[9] },
                 missed: words[10],
                 behind: if is_broadcast && receives { next.saturating_sub(words[8]) } else { 0 },
                 latency_ns: words[11],

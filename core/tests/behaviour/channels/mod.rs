@@ -4,12 +4,14 @@
 
 mod basics;
 mod broadcasts;
+mod closing;
 mod deaths;
 mod ends;
 mod events;
 mod followers;
 mod forks;
 mod golden;
+mod handed_over;
 mod handles;
 mod late_stores;
 mod names;
@@ -23,6 +25,9 @@ use shmarray::{Channel, ChannelOptions, DType, Delivered, Delivery, Loaned, Post
 
 /// A time that is over at once.
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);
+
+/// Long enough for every look of a wait.
+const EVERY_LOOK: Option<Duration> = Some(Duration::from_millis(250));
 
 fn int32() -> DType {
     DType::parse("<i4").unwrap()
@@ -94,6 +99,10 @@ fn receive_all(channel: &Channel) -> (Vec<i32>, bool) {
 
 fn is_nothing_there(channel: &Channel) -> bool {
     matches!(channel.receive(AT_ONCE).unwrap(), Delivered::TimedOut)
+}
+
+fn waits(channel: &Channel) -> bool {
+    matches!(channel.receive(EVERY_LOOK).unwrap(), Delivered::TimedOut)
 }
 
 fn can_loan(channel: &Channel) -> bool {

@@ -54,7 +54,7 @@ use family::{family, lock_family, lock_own_family};
 use file::Registry;
 use lock_mapping::LockMapping;
 use owner::{FAMILY_MESSAGE, LOCK, MESSAGE, PID, lock_new_byte, register};
-pub(crate) use owner::{Owner, is_message};
+pub(crate) use owner::{Owner, has_exited, is_message, is_same_registry};
 
 /// This process's registration in the registry of one directory and user.
 struct Registered {

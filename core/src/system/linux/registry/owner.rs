@@ -34,6 +34,30 @@ pub(crate) fn is_message(info: u64) -> bool {
     (info >> 32) & 0xff != PROCESS
 }
 
+/// Whether the process of a dead entry is known to have ended by itself, by `_exit`, say, and was
+/// not killed. Only one whose parent has not yet waited for it is known: a zombie.
+///
+/// # References
+/// - [Linux], fields 3 and 52
+///
+/// [Linux]: https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
+pub(crate) fn has_exited(info: u64) -> bool {
+    let stat = || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", info & PID)).ok()?;
+        let fields = stat.rsplit_once(')')?.1; // the program's name may have anything in it
+        let mut fields = fields.split_ascii_whitespace();
+        let state = fields.next()?;
+        let status: i32 = fields.last()?.parse().ok()?;
+        Some((state == "Z").then_some(status))
+    };
+    !is_message(info) && stat().flatten().is_some_and(|status| libc::WIFEXITED(status))
+}
+
+/// Whether two owner infos lead to the same registry.
+pub(crate) fn is_same_registry(info: u64, other: u64) -> bool {
+    info >> 40 == other >> 40
+}
+
 /// The call that locks a byte, for errors.
 pub(super) const LOCK: &str = "fcntl(F_OFD_SETLK)";
 
