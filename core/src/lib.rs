@@ -61,6 +61,8 @@ pub use array::{Array, Options, discard, gather, prepare_pool};
 pub use element::Element;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};
+#[cfg(linux_backend)]
+pub use memory::segment::leave_channels;
 pub use memory::segment::{
     SegmentInfo, SegmentKind, has_room, is_family_alive, segments, should_copy, try_directory,
     unlink,

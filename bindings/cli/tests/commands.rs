@@ -239,9 +239,7 @@ fn ls_says_what_persists() {
 fn a_mistake_is_told_and_fails() {
     let output = shmarray(&["show", "nobody.at.all"]);
     assert!(!output.status.success());
-    assert!(
-        String::from_utf8_lossy(&output.stderr).contains("no array is named \"nobody.at.all\"")
-    );
+    assert!(String::from_utf8_lossy(&output.stderr).contains("nothing is named \"nobody.at.all\""));
     assert!(printed(&["sweep"]).starts_with("gave back "));
 }
 

@@ -10,6 +10,7 @@ mod slot_array;
 
 use std::borrow::Cow;
 use std::ffi::c_int;
+use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
@@ -111,6 +112,12 @@ impl Channel {
         let array = self.arrays.view(py, delivery.slot(), delivery.array())?;
         Ok(Held { delivery, array })
     }
+}
+
+/// Leaves all channels of this process, which ends without running exit handlers.
+#[pyfunction]
+pub(crate) fn leave_channels(py: Python<'_>) {
+    py.detach(shmarray::leave_channels);
 }
 
 fn shape_of(shape: Option<Vec<Bound<'_, PyAny>>>) -> PyResult<Option<Vec<u64>>> {
@@ -239,6 +246,18 @@ impl Channel {
                 |left| self.channel.wait_until_ready(left),
             ),
         }
+    }
+
+    /// Returns the handle of an end that is handed over, and the fd that holds it, which is the
+    /// caller's.
+    fn _hand_over(&self) -> PyResult<(String, c_int)> {
+        let handed_over = self.channel.hand_over().map_err(to_py)?;
+        Ok((handed_over.handle().to_owned(), handed_over.into_fd().into_raw_fd()))
+    }
+
+    /// Joins, in a forked child, with an end that its parent handed over.
+    fn _adopt(&self, handle: &str) -> PyResult<()> {
+        self.channel.adopt(handle).map_err(to_py)
     }
 
     fn fileno(&self) -> PyResult<c_int> {

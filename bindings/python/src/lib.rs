@@ -419,6 +419,7 @@ mod _core {
     #[pymodule_export]
     use super::channel::{
         ArrayContext, Arrays, Channel, Deliveries, Delivery, DeliveryContext, Loan, has_borrowed,
+        leave_channels,
     };
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};

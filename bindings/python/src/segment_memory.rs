@@ -184,16 +184,16 @@ pub(crate) fn to_ndarray<'py>(
 }
 
 /// Returns the array in a segment that an ndarray or a [`SegmentMemory`] is over, or ValueError if
-/// it is in private memory.
+/// it is in private memory, or in a slot of a channel.
 pub(crate) fn shared(array: &Bound<'_, PyAny>) -> PyResult<Array> {
     if let Ok(memory) = array.cast_exact::<SegmentMemory>() {
         return Ok(memory.get().array().clone());
     }
     let memory = Memory::of(array)?;
     let dtype = dtypes::from_numpy(&array.getattr(interned!(array.py(), "dtype"))?)?;
-    let private =
-        "the array is in private memory and has no handle: take that of shmarray.share(array)";
-    memory.in_segment(dtype).ok_or_else(|| value_error(private))
+    let has_none = "the array is in private memory, or in a slot of a channel, and has no handle: \
+                    take that of shmarray.share(array)";
+    memory.in_segment(dtype).ok_or_else(|| value_error(has_none))
 }
 
 /// Returns a plain ndarray over the buffer of an object, which is its base. The itemsize is the

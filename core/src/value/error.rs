@@ -38,7 +38,7 @@ pub enum Error {
     },
 
     /// There is no array of that name.
-    #[error("no array is named {name:?} in {}", directory.display())]
+    #[error("nothing is named {name:?} in {}", directory.display())]
     NameNotFound {
         /// The name asked for.
         name: String,

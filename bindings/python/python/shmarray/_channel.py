@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from . import _core
-from ._core import Deliveries, Delivery, Handle
+from ._core import Arrays, Deliveries, Delivery, Handle
 
 if TYPE_CHECKING:
     import asyncio
@@ -32,8 +32,11 @@ class Channel(_core.Channel):
     (``mode="queue"``) or to all (``"broadcast"``), in the order of each sender. A process that is
     killed costs the others the message that it had, and nothing else.
 
-    A channel lives while anyone has it open. Several threads may use one. In a forked child, and
-    where it is unpickled, it is opened anew.
+    A channel lives while anyone has it open. Several threads may use one; once it has sent, it
+    counts as a sender for all of them, so a process that reads its own channel to the end opens it
+    twice. A channel that a ``multiprocessing.Process`` is given, or that is sent to a process,
+    counts as one that is open there from then on: close yours, and the other still sends. One that
+    ``os.fork`` copies is opened anew at its first use.
 
     >>> import numpy, shmarray
     >>> camera = shmarray.Channel.create("frames", (2, 3), "f4", slots=4)
@@ -89,8 +92,8 @@ class Channel(_core.Channel):
             What a sender does when all slots are taken: it waits; it drops the oldest message, and
             receivers are told how many they missed; or it raises ``shmarray.Full``.
         exist_ok : bool, default False
-            Opens an existing channel of the same description instead. ``persist`` and
-            ``file_mode`` are then those of its creator.
+            Opens an existing channel of the same description instead. One that differs, also in
+            ``persist`` or ``file_mode``, is a ValueError that says in what.
         varying : bool, default False
             Each message has a shape of its own, of at most 8 dimensions. ``shape`` is the largest.
         persist : bool, default False
@@ -108,6 +111,7 @@ class Channel(_core.Channel):
         >>> shmarray.Channel.create("frames", (480, 640), "u1").shape
         (480, 640)
         """
+        _prepare()
         options = _options(slots, mode, when_full, exist_ok, varying, persist, file_mode, ends)
         of = (_dimensions(shape), np.dtype(dtype))
         return super().__new__(cls, name, *of, options, False, None)
@@ -121,14 +125,14 @@ class Channel(_core.Channel):
         mode: Literal["queue", "broadcast"] = "queue",
         when_full: Literal["block", "drop_oldest", "error"] = "block",
         exist_ok: bool = False,
-        persist: bool = False,
         ends: int = 128,
     ) -> Self:
         """Makes a channel whose messages are shared arrays outside of the channel.
 
         ``send`` sends a shared array itself, of any shape and dtype, and a shared copy of any other
         array. A message holds its array until it is received; a received array stays as long as
-        anybody has it. Such a channel has no loans. The parameters are those of ``create``.
+        anybody has it. Such a channel has no loans, and does not outlive its processes. The
+        parameters are those of ``create``.
 
         >>> import shmarray
         >>> arrays = shmarray.Channel.create_by_handle("arrays")
@@ -137,7 +141,8 @@ class Channel(_core.Channel):
         ...     a.shape
         (2, 3)
         """
-        options = _options(slots, mode, when_full, exist_ok, False, persist, _OURS_ALONE, ends)
+        _prepare()
+        options = _options(slots, mode, when_full, exist_ok, False, False, _OURS_ALONE, ends)
         return super().__new__(cls, name, None, None, options, False, None)
 
     @classmethod
@@ -162,7 +167,25 @@ class Channel(_core.Channel):
         >>> shmarray.Channel.open("frames").dtype
         dtype('uint8')
         """
+        _prepare()
         return super().__new__(cls, name, None, None, None, receive, timeout)
+
+    def close(self) -> None:
+        """Ends this process's part in the channel, also in a wait of another thread.
+
+        Messages that were kept stay valid. When all have closed the channel, its name is free, and
+        its memory with the last kept message.
+
+        >>> import shmarray
+        >>> shmarray.Channel.create("frames", 3, "i8").close()
+        >>> shmarray.Channel.create("frames", (2, 2), "f4").close()
+        """
+        super().close()
+        _let_go_of_started()
+
+    def __iter__(self) -> Arrays:
+        _let_go_of_started()
+        return super().__iter__()
 
     def __aiter__(self) -> AsyncGenerator[NDArray[Any], None]:
         """Iterates over the messages in an event loop of asyncio, each valid until the next.
@@ -201,10 +224,24 @@ class Messages:
         self._channel = channel
 
     def __iter__(self) -> Deliveries:
+        _let_go_of_started()
         return self._channel._deliveries()
 
     def __aiter__(self) -> AsyncGenerator[Delivery, None]:
         return _received(self._channel, self._channel.receive_message)
+
+
+def _prepare() -> None:
+    # Milliseconds, of what a program that starts processes has already.
+    from . import _handed_over
+
+    _handed_over.prepare(Channel)
+
+
+def _let_go_of_started() -> None:
+    from . import _handed_over
+
+    _handed_over.close_started()
 
 
 def _options(

@@ -23,6 +23,8 @@ mod unlink;
 pub(crate) use attach::discard;
 pub use attach::{has_room, should_copy, try_directory};
 pub(crate) use create::{CreationOptions, reserve};
+#[cfg(linux_backend)]
+pub use exit::leave_channels;
 pub(crate) use held::{Segment, holds_all_of};
 pub(crate) use hold::clear_dead_and_close;
 pub use list::{SegmentInfo, SegmentKind, is_family_alive, segments};

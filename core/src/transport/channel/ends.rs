@@ -65,14 +65,15 @@ impl Ends {
         }
     }
 
-    /// Counts the end of a dead process if it was a sender. `has_exited` says whether the process is
-    /// known to have ended by itself. Several processes may recover the same
-    /// end; only the first compare-and-swap succeeds, because it changes the count.
+    /// Counts the end of a dead process if it was a sender. `has_exited` says whether that process
+    /// is known to have ended by itself. Several processes may recover the same end; only the first
+    /// compare-and-swap succeeds, because it changes the count.
     pub(super) fn count_dead(&self, end: u32, owner: u64, has_exited: bool) {
         let roles = self.words.roles(end).load(Acquire);
         let is_still_its = self.words.entry(end).owner.load(Acquire) == owner;
         if is_still_its && is_held_by_sender(owner, roles) {
-            self.store_how_left(roles, if has_exited { LEFT_BY_CLOSE } else { LEFT_BY_DEATH });
+            let how = if has_exited { LEFT_BY_CLOSE } else { LEFT_BY_DEATH };
+            self.store_how_left(roles, how);
             let _ = self.words.roles(end).replace(roles, left(roles)); // or another process did
         }
     }

@@ -38,6 +38,7 @@ from .._core import (
     trim_pool,
 )
 from .._family import announce_family, hold_family
+from .._handed_over import reduce_channel
 from .._shortage import FULL, warn_of_shortage
 from .._thresholds import (
     DASK_LEAST_BYTES,
@@ -71,6 +72,8 @@ __all__ = [  # noqa: RUF022 (by reason)
     "reused",
     # What a call has may be valid only until its caller goes on: an array in a channel's slot.
     "has_borrowed",
+    # A channel that is sent counts as an end of its receiver's from then on.
+    "reduce_channel",
     # How memory travels is decided in one table, with the limits of `dumps`.
     "DASK_LEAST_BYTES",
     "DASK_THREAD_BYTES",

@@ -10,6 +10,8 @@ from collections.abc import Callable
 from multiprocessing import connection, reduction
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ... import Channel
+from .. import _internals
 from ._fds import travelling_fd
 
 __all__ = ["DupFd", "ReducingPickler", "extra_reducers"]
@@ -58,5 +60,10 @@ def _reduce_connection(one: connection.Connection) -> Any:
     return rebuild, (DupFd(one.fileno()), one.readable, one.writable)
 
 
+def _reduce_channel(one: Channel) -> Any:
+    return _internals.reduce_channel(one, DupFd)
+
+
 ReducingPickler.register(socket.socket, _reduce_socket)
 ReducingPickler.register(connection.Connection, _reduce_connection)
+ReducingPickler.register(Channel, _reduce_channel)
