@@ -6,7 +6,8 @@
 use std::time::Duration;
 
 use shmarray::{
-    Access, Array, Channel, ChannelMode, ChannelOptions, DType, Delivered, Loaned, Posted, WhenFull,
+    Access, Array, Channel, ChannelMode, ChannelOptions, ChannelStats, DType, Delivered, Loaned,
+    Posted, WhenFull,
 };
 
 use super::{Operation, PLAIN, Traced};
@@ -95,6 +96,16 @@ fn goes_on(possible: &[&[i32]]) {
     assert_eq!([(); 4].map(|()| receive(&channel)), [Some(10), Some(11), Some(12), None]);
 }
 
+/// The ends of living processes and of messages that can still be received.
+fn ends() -> usize {
+    ChannelStats::read(CHANNEL).unwrap().ends.len()
+}
+
+fn no_end_is_left() {
+    assert!(ends() <= 2, "the survivor's, and that of the process if it lives");
+    goes_on(&[&[1, 2]]);
+}
+
 fn by_handle_goes_on(_: &Stage) {
     let channel = open();
     while let Delivered::Message(view) = channel.receive(AT_ONCE).unwrap() {
@@ -132,6 +143,33 @@ pub(super) static ROWS: &[Operation] = &[
             })
         },
         then: |_| goes_on(&[&[1, 2]]),
+        ..PLAIN
+    },
+    Operation {
+        name: "hand an end over",
+        props: &[Queue],
+        prepare: |_| {
+            with(open(), |channel| {
+                let handed_over = channel.hand_over().unwrap();
+                assert_eq!(ends(), 3);
+                drop(handed_over); // before anybody has opened it
+            })
+        },
+        then: |_| no_end_is_left(),
+        ..PLAIN
+    },
+    Operation {
+        name: "open an end that was handed over",
+        props: &[Queue],
+        prepare: |_| {
+            let handed_over = open().hand_over().unwrap();
+            Box::new(move || {
+                let opened = Channel::open(handed_over.handle(), true).unwrap();
+                assert_eq!(ends(), 2, "it is the one that was handed over");
+                Kept { others: vec![Box::new((opened, handed_over))], ..Kept::default() }
+            })
+        },
+        then: |_| no_end_is_left(),
         ..PLAIN
     },
     Operation {
