@@ -19,9 +19,15 @@ enum Protocol {
     TrustsTheRoles,
     /// The count begins anew when an entry is used again.
     ForgetsTheCount,
+    /// A process that was given an end has none before it has joined.
+    GivesNothing,
+    /// A receiver does not look whether its own end has sent.
+    IgnoresItself,
 }
 
 const ENTRIES: usize = 2;
+/// Added to the owner of an entry, the message by which that owner is given the end.
+const MESSAGE: u8 = 100;
 
 /// An entry, with the roles and the count in one word.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -51,6 +57,16 @@ type Seen = [(Entry, Roles); ENTRIES];
 enum At {
     /// A sender.
     Take(u8),
+    /// One that is given an end: until then, and then.
+    Await,
+    Adopt,
+    /// One with an end that gives another: it takes the other's entry.
+    Give(u8, u8),
+    ClearGiven(u8, u8),
+    HoldGiven(u8, u8),
+    /// A thread that sends through the receiver's own end.
+    SetOwnSends,
+    PublishOwn,
     Clear(u8),
     Hold(u8),
     SetSends(u8),
@@ -69,6 +85,7 @@ enum At {
     Join,
     Sum(u8, u8),
     Look,
+    LookAtItself,
     ScanRoles(u8, Seen, Option<Seen>),
     ScanEntry(u8, Roles, Seen, Option<Seen>),
     LastLook,
@@ -83,6 +100,9 @@ struct Actor {
     /// Whether a sender sends a message, and does not only open and close.
     sends: bool,
     may_die: bool,
+    /// The owner that it gives an end before it closes its own.
+    gives_to: Option<u8>,
+    is_given: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -103,12 +123,16 @@ struct Ending {
     since_joined: bool,
     /// The messages that were published when there was first no sender, since a look began.
     without_sender: Option<u8>,
+    /// Whether the receiver's own end has sent, and had when its last look began.
+    own_sends: bool,
+    own_sent: bool,
     violation: Option<&'static str>,
     protocol: u8,
 }
 
 fn actor(at: At, sends: bool) -> Actor {
-    Actor { at, sends, may_die: matches!(at, At::Take(_)) }
+    let may_die = matches!(at, At::Take(_) | At::Await);
+    Actor { at, sends, may_die, gives_to: None, is_given: false }
 }
 
 impl Ending {
@@ -129,9 +153,26 @@ impl Ending {
             since_begun: false,
             since_joined: false,
             without_sender: None,
+            own_sends: false,
+            own_sent: false,
             violation: None,
             protocol: protocol as u8,
         }
+    }
+
+    /// A sender that gives the next one its end, and that one.
+    fn giving(protocol: Protocol, deaths: u8, sends: [bool; 2]) -> Self {
+        let mut world = Self::new(protocol, deaths, &sends);
+        world.actors[2].gives_to = Some(4);
+        world.actors[3].at = At::Await;
+        world
+    }
+
+    /// A sender, and a thread that sends through the receiver's own end.
+    fn of_two_threads(protocol: Protocol) -> Self {
+        let mut world = Self::new(protocol, 1, &[true]);
+        world.actors.push(actor(At::SetOwnSends, true));
+        world
     }
 
     fn is(&self, protocol: Protocol) -> bool {
@@ -139,12 +180,26 @@ impl Ending {
     }
 
     fn is_dead(&self, owner: u8) -> bool {
+        if owner > MESSAGE {
+            // The fd of the message is the giver's until it was given.
+            let is_given = self.actors[(owner - MESSAGE) as usize - 1].is_given;
+            return self.is_dead(if is_given { owner - MESSAGE } else { self.giver() });
+        }
         owner > 0 && self.actors[owner as usize - 1].at == At::Dead
     }
 
-    /// Whether some end is a sender, dead or not.
+    /// The owner that gives an end, 0 for none.
+    fn giver(&self) -> u8 {
+        let giver = self.actors.iter().position(|actor| actor.gives_to.is_some());
+        giver.map_or(0, |giver| giver as u8 + 1)
+    }
+
+    /// Whether some end is a sender, dead or not, or somebody was given one and has not joined.
     fn has_sender(&self) -> bool {
+        let joins =
+            |at| matches!(at, At::Await | At::Adopt | At::Take(_) | At::Clear(_) | At::Hold(_));
         (0..ENTRIES).any(|end| self.entries[end].held && !self.roles[end].closed)
+            || self.actors.iter().any(|actor| actor.is_given && joins(actor.at))
     }
 
     fn fail(&mut self, violation: &'static str) {
@@ -198,7 +253,38 @@ impl Ending {
             }
             At::Hold(end) => {
                 self.entries[end as usize].held = true;
-                if me.sends { At::SetSends(end) } else { At::LoadRoles(end) }
+                Self::goes_on(me, end)
+            }
+            At::Await if me.is_given && self.is(Protocol::GivesNothing) => At::Take(0),
+            At::Await if me.is_given => At::Adopt,
+            At::Adopt => {
+                let given = Entry { owner: MESSAGE + owner, held: true };
+                let end = (0..ENTRIES).find(|end| self.entries[*end] == given)?;
+                self.entries[end].owner = owner;
+                Self::goes_on(me, end as u8)
+            }
+            At::Give(own, end) if self.entries[end as usize].owner == 0 => {
+                self.entries[end as usize].owner = MESSAGE + me.gives_to?;
+                At::ClearGiven(own, end)
+            }
+            At::Give(own, end) => At::Give(own, (end + 1) % ENTRIES as u8),
+            At::ClearGiven(own, end) => {
+                let left = self.roles[end as usize].left;
+                self.roles[end as usize] = Roles { left, ..Roles::default() };
+                At::HoldGiven(own, end)
+            }
+            At::HoldGiven(own, end) => {
+                self.entries[end as usize].held = true;
+                self.actors[me.gives_to? as usize - 1].is_given = true;
+                At::LoadRoles(own)
+            }
+            At::SetOwnSends => {
+                self.own_sends = true;
+                At::PublishOwn
+            }
+            At::PublishOwn => {
+                self.published += 1;
+                At::Done
             }
             At::SetSends(end) => {
                 self.roles[end as usize].sends = true;
@@ -206,7 +292,14 @@ impl Ending {
             }
             At::Publish(end) => {
                 self.published += 1;
-                At::LoadRoles(end)
+                match me.gives_to {
+                    Some(to) if self.is(Protocol::GivesNothing) => {
+                        self.actors[to as usize - 1].is_given = true;
+                        At::LoadRoles(end)
+                    }
+                    Some(_) => At::Give(end, 0),
+                    None => At::LoadRoles(end),
+                }
             }
             At::LoadRoles(end) => At::Leave(end, self.roles[end as usize]),
             At::Leave(end, _) if self.is(Protocol::CountsAfterwards) => {
@@ -230,6 +323,11 @@ impl Ending {
             }
             _ => return None,
         })
+    }
+
+    /// What a sender does with an end that is held now.
+    fn goes_on(me: Actor, end: u8) -> At {
+        if me.sends { At::SetSends(end) } else { At::LoadRoles(end) }
     }
 
     fn replace_roles(&mut self, end: u8, from: Roles, to: Roles) -> bool {
@@ -298,8 +396,11 @@ impl Ending {
             }
             At::Look => {
                 self.without_sender = None;
-                At::ScanRoles(0, Seen::default(), None)
+                self.own_sent = self.own_sends;
+                At::LookAtItself
             }
+            At::LookAtItself if self.own_sends && !self.is(Protocol::IgnoresItself) => At::Look,
+            At::LookAtItself => At::ScanRoles(0, Seen::default(), None),
             At::ScanRoles(end, seen, before) => {
                 At::ScanEntry(end, self.roles[end as usize], seen, before)
             }
@@ -339,6 +440,9 @@ impl Ending {
             }
             Some(_) => {}
         }
+        if self.own_sent {
+            self.fail("the stream ended while the receiver's own process sent");
+        }
         if !self.since_begun && !self.has_old {
             self.fail("the stream ended, and no sender was there since the join");
         }
@@ -363,7 +467,11 @@ impl Ending {
 
     /// Whether a receiver waits for ever for the end of a stream.
     fn is_left_waiting(&self) -> bool {
-        let rests = |actor: &Actor| matches!(actor.at, At::Done | At::Dead);
+        let rests = |actor: &Actor| match actor.at {
+            At::Done | At::Dead => true,
+            At::Await => !actor.is_given && self.is_dead(self.giver()),
+            _ => false,
+        };
         let is_quiet = self.actors[0].at == At::Look
             && self.actors[1].at == At::Find
             && self.actors[2..].iter().all(rests)
@@ -371,6 +479,7 @@ impl Ending {
         let mut rest = self.clone();
         is_quiet
             && self.since_joined
+            && !self.own_sends
             && !(0..100).any(|_| {
                 let next = rest.step(0);
                 next.is_none_or(|next| {
@@ -418,6 +527,9 @@ fn the_stream_ends_when_the_last_sender_has_left_and_not_before() {
     must_hold("three senders", three(Protocol::Real, 0));
     must_hold("two senders that die", Ending::new(Protocol::Real, 2, &[true, true]));
     must_hold("two of which one sends", Ending::new(Protocol::Real, 2, &[true, false]));
+    must_hold("one that is given an end", Ending::giving(Protocol::Real, 2, [true, true]));
+    must_hold("one that closes what it is given", Ending::giving(Protocol::Real, 2, [true, false]));
+    must_hold("two threads of one end", Ending::of_two_threads(Protocol::Real));
 }
 
 #[test]
@@ -429,4 +541,6 @@ fn a_weaker_end_is_caught() {
     must_be_caught("joins beside the dead", two(Protocol::JoinsBesideTheDead));
     must_be_caught("trusts the roles", two(Protocol::TrustsTheRoles));
     must_be_caught("forgets the count", three(Protocol::ForgetsTheCount, 0));
+    must_be_caught("gives nothing", Ending::giving(Protocol::GivesNothing, 0, [true, true]));
+    must_be_caught("ignores itself", Ending::of_two_threads(Protocol::IgnoresItself));
 }

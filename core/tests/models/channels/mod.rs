@@ -12,7 +12,8 @@
 //!   as missed; where a full channel blocks, it misses none;
 //! * nobody sleeps beside a message once the senders are done;
 //! * the stream ends for a receiver when the last sender has left or died, and not before, and a
-//!   sender that had left before the receiver joined ends nothing;
+//!   sender that had left before the receiver joined ends nothing; a process that was given an end
+//!   counts as one from then on, and so does a thread that sends through the receiver's own end;
 //! * when the processes have ended, died and been recovered, a new receiver finds every message
 //!   that was published and not taken, and all slots come back.
 //!
