@@ -47,6 +47,8 @@ struct SeenEnd {
     command: String,
     sends: bool,
     receives: bool,
+    loaned: u32,
+    held: u32,
     count: u64,
     messages_per_second: Option<f64>,
     behind: u64,
@@ -135,6 +137,8 @@ fn seen(name: String, stats: &ChannelStats, before: Option<&Before>, now: &mut B
             command: command(end.pid),
             sends: end.sends,
             receives: end.receives,
+            loaned: end.loaned,
+            held: end.held,
             count: end.count,
             messages_per_second: rate(end.count, before),
             behind: end.behind,
@@ -201,7 +205,8 @@ fn print_channel(channel: &Seen, out: &mut dyn Write) -> Result<()> {
         "  messages {}, {rate}{bytes}, {} dropped{newest}",
         channel.sent, channel.dropped
     )?;
-    let heads = ["PID", "COMMAND", "ROLE", "MESSAGES", "RATE/S", "BEHIND", "MISSED", "LATENCY"];
+    let heads =
+        ["PID", "COMMAND", "ROLE", "HAS", "MESSAGES", "RATE/S", "BEHIND", "MISSED", "LATENCY"];
     print_row(&heads.map(str::to_owned), out)?;
     for end in &channel.ends {
         let role = match (end.sends, end.receives) {
@@ -215,6 +220,7 @@ fn print_channel(channel: &Seen, out: &mut dyn Write) -> Result<()> {
                 end.pid.to_string(),
                 end.command.clone(),
                 role.to_owned(),
+                (end.loaned + end.held).to_string(),
                 end.count.to_string(),
                 end.messages_per_second.map_or("-".to_owned(), |rate| format!("{rate:.1}")),
                 end.behind.to_string(),
@@ -227,9 +233,9 @@ fn print_channel(channel: &Seen, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn print_row(row: &[String; 8], out: &mut dyn Write) -> Result<()> {
-    let [pid, command, role, messages, rate, behind, missed, latency] = row;
-    write!(out, "  {pid:>8}  {command:16}  {role:8}  {messages:>12}  {rate:>10}")?;
+fn print_row(row: &[String; 9], out: &mut dyn Write) -> Result<()> {
+    let [pid, command, role, has, messages, rate, behind, missed, latency] = row;
+    write!(out, "  {pid:>8}  {command:16}  {role:8}  {has:>4}  {messages:>12}  {rate:>10}")?;
     writeln!(out, "  {behind:>6}  {missed:>8}  {latency:>10}")?;
     Ok(())
 }

@@ -82,9 +82,22 @@ impl Channel {
         let is_timeout = |loaned: &_| matches!(loaned, Loaned::TimedOut);
         match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
             Loaned::Loan(loan) => Ok(loan),
-            ref outcome @ Loaned::TimedOut => Err(timed_out(outcome)),
-            ref outcome @ Loaned::Full => Err(Full::new_err(outcome.to_string())),
+            ref outcome @ Loaned::TimedOut => Err(timed_out(&self.no_slot(outcome, timeout))),
+            ref outcome @ Loaned::Full => Err(Full::new_err(self.no_slot(outcome, timeout))),
             _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
+        }
+    }
+
+    /// Returns the text of an error about slots: after a wait also who has them.
+    fn no_slot(&self, outcome: &impl ToString, timeout: Option<f64>) -> String {
+        let said = outcome.to_string();
+        if timeout == Some(0.0) {
+            return said; // whoever asks again and again need not wait for the reason
+        }
+        let stats = shmarray::ChannelStats::read(&self.channel.handle());
+        match stats.map(|stats| stats.who_has_slots()) {
+            Ok(who) if !who.is_empty() => format!("{said}: {who}"),
+            _ => said,
         }
     }
 
@@ -208,8 +221,8 @@ impl Channel {
         };
         match posted {
             Posted::Posted(_) => Ok(()),
-            Posted::TimedOut => Err(timed_out(&posted)),
-            Posted::Full => Err(Full::new_err(posted.to_string())),
+            Posted::TimedOut => Err(timed_out(&self.no_slot(&posted, timeout))),
+            Posted::Full => Err(Full::new_err(self.no_slot(&posted, timeout))),
             _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }

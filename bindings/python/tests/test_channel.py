@@ -559,3 +559,26 @@ def test_another_user_follows_a_broadcast(directory):
         send(channel, number)
     os.write(go[1], b"g")
     assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize("mode", ["queue", "broadcast"])
+def test_a_sender_that_has_waited_is_told_who_has_the_slots(mode):
+    channel = Channel.create("numbers", 2, "i4", slots=3, mode=mode)
+    sender = Channel.open("numbers", receive=False)
+    channel.poll()  # it receives from now on
+    for number in range(2):
+        sender.send(np.full(2, number, "i4"))
+    with channel.receive() as a:
+        kept = a[:1]
+    loan = sender.loan()
+    loan.__enter__()
+    mine = f"process {os.getpid()} has 1 "
+    waits = "1 wait for a receiver" if mode == "queue" else f"{mine}received and 1 to receive"
+    with pytest.raises(TimeoutError) as said:
+        sender.send(np.zeros(2, "i4"), timeout=0.01)
+    for part in (f"{mine}on loan", f"{mine}received", waits):
+        assert part in str(said.value)
+    with pytest.raises(TimeoutError, match="in that time$"):
+        sender.send(np.zeros(2, "i4"), timeout=0)
+    loan.__exit__(ValueError, None, None)
+    del kept

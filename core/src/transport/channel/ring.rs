@@ -109,16 +109,19 @@ pub(super) mod read_only {
     /// The use of a slot, for people.
     pub(crate) enum SlotUse {
         Free,
-        Loaned,
+        /// By an end.
+        Loaned(u32),
         Queued,
-        Held,
+        /// By an end.
+        Held(u32),
     }
 
     pub(crate) fn slot_use(head: &Words) -> SlotUse {
-        match SlotWord(head[WORD]).state() {
-            LOANED => SlotUse::Loaned,
+        let word = SlotWord(head[WORD]);
+        match word.state() {
+            LOANED => SlotUse::Loaned(word.end()),
             NUMBERED => SlotUse::Queued,
-            HELD => SlotUse::Held,
+            HELD => SlotUse::Held(word.end()),
             _ => SlotUse::Free,
         }
     }
