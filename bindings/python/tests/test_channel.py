@@ -578,7 +578,7 @@ def test_a_sender_that_has_waited_is_told_who_has_the_slots(mode):
         sender.send(np.zeros(2, "i4"), timeout=0.01)
     for part in (f"{mine}on loan", f"{mine}received", waits):
         assert part in str(said.value)
-    with pytest.raises(TimeoutError, match="in that time$"):
+    with pytest.raises(TimeoutError, match=r"in that time$"):
         sender.send(np.zeros(2, "i4"), timeout=0)
     loan.__exit__(ValueError, None, None)
     del kept
