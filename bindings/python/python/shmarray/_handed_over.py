@@ -87,9 +87,15 @@ def _arrive(cls: Any, handle: str, receives: bool, fd: Any) -> Any:
         os.close(fd)
 
 
-@functools.cache
+class _Process:
+    is_prepared = False
+
+
 def prepare(channel_class: type) -> None:
     """Prepares this process, which uses channels, for the processes that it gives them to."""
+    if _Process.is_prepared:
+        return
+    _Process.is_prepared = True
     reduction.ForkingPickler.register(channel_class, reduce_channel)
     os.register_at_fork(
         before=_hand_over_to_child,
@@ -150,7 +156,7 @@ def _adopt_in_child() -> None:
 
 def _channels_in(given: object) -> Iterator[Any]:
     """Finds the channels in what a process is given."""
-    seen = set()
+    seen: set[int] = set()
     level: list[object] = [given]
     for _ in range(_DEPTH + 1):
         deeper: list[object] = []
