@@ -16,7 +16,7 @@ import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing import context, process, reduction, util
-from typing import Any, cast
+from typing import Any
 
 from . import _core
 
@@ -26,6 +26,8 @@ __all__ = ["close_started", "prepare", "reduce_channel"]
 # initializer, in an object's attributes.
 _DEPTH = 4
 _MOST_LOOKED_AT = 10_000
+# The channel was closed, is another user's, or has no ends left. Then its handle has to do.
+_NOT_HANDED_OVER = (ValueError, OSError, _core.Error)
 
 
 class _UnderWay:
@@ -64,7 +66,7 @@ def reduce_channel(channel: Any, dup_fd: Callable[[int], Any] = reduction.DupFd)
     close_started()
     try:
         handle, fd = channel._hand_over()
-    except (ValueError, OSError):  # closed, followed, or there are no ends left
+    except _NOT_HANDED_OVER:
         return channel.__reduce__()
     popen = context.get_spawning_popen()
     try:
@@ -127,16 +129,16 @@ def _hand_over_to_child() -> None:
     """Hands over the channels that a ``Process`` is given. Its ``start`` forks in ``_launch``; a
     child that is forked otherwise inherits channels, and joins at its first use of one.
     """
-    frame = sys._getframe(1)
+    frame = sys._getframe().f_back  # None if no code of Python forks
     _fork.handed_over = []
     while frame is not None and frame.f_code.co_name == "_launch":
         started = frame.f_locals.get("process_obj")
         if isinstance(started, process.BaseProcess):
             for channel in _channels_in(vars(started)):
-                with contextlib.suppress(ValueError, OSError):
+                with contextlib.suppress(*_NOT_HANDED_OVER):
                     _fork.handed_over.append((channel, *channel._hand_over()))
             return
-        frame = cast("types.FrameType", frame.f_back)
+        frame = frame.f_back
 
 
 def _leave_to_child() -> None:
@@ -149,7 +151,7 @@ def _adopt_in_child() -> None:
     handed_over, _fork.handed_over = _fork.handed_over, []
     _UnderWay.lock = threading.Lock()
     for channel, handle, fd in handed_over:
-        with contextlib.suppress(ValueError, OSError):  # another thread closed it before the fork
+        with contextlib.suppress(*_NOT_HANDED_OVER):
             channel._adopt(handle)
         os.close(fd)
 
