@@ -20,6 +20,7 @@ use crate::value::error::{Error, Result};
 pub(crate) struct ForeignFile {
     file: File,
     path: PathBuf,
+    bytes: u64,
 }
 
 impl ForeignFile {
@@ -36,12 +37,12 @@ impl ForeignFile {
         if !facts.is_file() {
             check_owner(lookup, &path, &facts)?; // it fails for what is no file
         }
-        Ok(Self { file, path })
+        Ok(Self { file, path, bytes: facts.size() })
     }
 
-    /// The size of the file now.
+    /// The size of the file when it was opened.
     pub(crate) fn bytes(&self) -> u64 {
-        self.file.metadata().map_or(0, |facts| facts.size())
+        self.bytes
     }
 
     /// Reads bytes from an offset on; fails if the file ends before.
