@@ -37,7 +37,7 @@ pub enum Error {
         directory: PathBuf,
     },
 
-    /// There is no array of that name.
+    /// Neither an array nor a channel has that name.
     #[error("nothing is named {name:?} in {}", directory.display())]
     NameNotFound {
         /// The name asked for.

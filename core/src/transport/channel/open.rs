@@ -109,9 +109,11 @@ impl Channel {
         let channel = Self::join(opened, segment_use, receives, ticket)?;
         let end = channel.end()?;
         if let Some(ticket) = ticket {
-            end.segment.release_ticket(ticket);
+            end.segment.release_ticket(ticket); // the end that has it was open until now
+        } else if end.have_others_closed() {
+            return Err(sought.not_found());
         }
-        if end.have_others_closed() { Err(sought.not_found()) } else { Ok(channel) }
+        Ok(channel)
     }
 
     pub(super) fn join(

@@ -82,6 +82,20 @@ fn one_that_is_handed_over_holds_the_channel() {
 }
 
 #[test]
+fn one_is_opened_though_the_giver_has_closed_and_keeps_a_message() {
+    scenario(|| {
+        let channel = create(&ChannelOptions::new());
+        send(&channel, 1);
+        let kept = message(&channel);
+        let handed_over = channel.hand_over().unwrap();
+        channel.close();
+        let opened = Channel::open(handed_over.handle(), false).unwrap();
+        send(&opened, 2);
+        assert_eq!((receive(&opened), number(&kept)), (2, 1));
+    });
+}
+
+#[test]
 fn a_second_process_that_opens_the_same_end_joins_with_another() {
     scenario(|| {
         let channel = create(&ChannelOptions::new());
