@@ -76,7 +76,7 @@ module Shmarray
       #   it waits; it drops the oldest message, and receivers are told how many they missed; or it
       #   raises {Full}
       # @param exist_ok [Boolean] whether an existing channel of this description is opened instead,
-      #   with the `persist` and `file_mode` of its creator
+      #   one that differs, also in `persist` or `file_mode`, is an ArgumentError
       # @param varying [Boolean] whether each message has a shape of its own, up to this one
       # @param persist [Boolean] whether it outlives its processes, until {Shmarray.unlink}
       # @param file_mode [Integer] permissions; with 0o644 other users can follow a broadcast
