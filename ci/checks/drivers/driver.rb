@@ -310,6 +310,8 @@ class Driver
     end
     WARM_UP.times(&ask)
     "ok #{each(count.to_i) { count.to_i.times(&ask) }}"
+  ensure
+    [there, back].each { |channel| channel&.close } # the other driver waits for that
   end
 
   def do_time_answer(name, wait)
@@ -322,6 +324,8 @@ class Driver
     end
   rescue EOFError
     "ok"
+  ensure
+    [there, back].each { |channel| channel&.close }
   end
 
   private
