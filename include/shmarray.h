@@ -687,7 +687,7 @@ SHMA_API void shma_message_close(shma_message *message);
  */
 typedef struct shma_channel shma_channel;
 
-/** Who receives a message: SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST. */
+/** Who receives a message: SHMA_CHANNEL_QUEUE, SHMA_CHANNEL_BROADCAST or SHMA_CHANNEL_LATEST. */
 typedef int32_t shma_channel_mode;
 
 /** What a sender does when all slots are taken. */
@@ -697,6 +697,12 @@ typedef int32_t shma_when_full;
 #define SHMA_CHANNEL_QUEUE 0
 /** Each receiver, from when it joined. */
 #define SHMA_CHANNEL_BROADCAST 1
+/**
+ * Each receiver, which reads the last message as often as it likes. No sender waits for receivers.
+ * Such a channel has at least 3 slots; half of them can be looked at in place, and a value in the
+ * other half is copied when it is received.
+ */
+#define SHMA_CHANNEL_LATEST 2
 /** It waits. */
 #define SHMA_WHEN_FULL_BLOCK 0
 /** It drops the oldest message; receivers are told how many they missed. */
@@ -720,7 +726,7 @@ typedef struct shma_channel_options {
     uint32_t slots;
     /** How many processes and threads can have the channel open, at most 1023; 0 stands for 128. */
     uint32_t ends;
-    /** SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST. */
+    /** SHMA_CHANNEL_QUEUE, SHMA_CHANNEL_BROADCAST or SHMA_CHANNEL_LATEST. */
     shma_channel_mode mode;
     /** SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR. */
     shma_when_full when_full;
@@ -735,7 +741,7 @@ typedef struct shma_channel_options {
     int32_t persist;
     /**
      * The permission bits of the segment; 0 stands for 0600. With 0644 processes of other users
-     * can follow a broadcast: they copy its messages, and no sender waits for them.
+     * can follow a broadcast or the latest value: they copy it, and no sender waits for them.
      */
     uint32_t file_mode;
 } shma_channel_options;
@@ -790,6 +796,21 @@ shma_status shma_channel_open(const char *handle_or_name,
                               shma_error *error);
 
 /**
+ * Opens a broadcast like shma_channel_open, and receives first the last messages, at most history,
+ * of which the slots have not been needed for others.
+ *
+ * Fails like shma_channel_open, and with SHMA_ERROR_INVALID_ARGUMENT if history is not 0 and the
+ * channel is no broadcast.
+ * Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_open_with_history(const char *handle_or_name,
+                                           uint32_t history,
+                                           int64_t timeout_ns,
+                                           shma_channel **channel_out,
+                                           shma_error *error);
+
+/**
  * Writes the channel's handle to text: one line of UTF-8 by which any process on this machine can
  * open it. The handle does not hold the channel: some process must have it open until another has
  * opened it.
@@ -822,7 +843,26 @@ SHMA_API const int64_t *shma_channel_shape(const shma_channel *channel);
 /** Returns 1 if the messages are handles of shared arrays, else 0. */
 SHMA_API int32_t shma_channel_has_handles(const shma_channel *channel);
 
-/** Writes 1 to ready_out if a receive need not wait now, else 0. */
+/** Returns 1 if the channel is of mode SHMA_CHANNEL_LATEST, else 0. */
+SHMA_API int32_t shma_channel_is_latest(const shma_channel *channel);
+
+/**
+ * Waits until the latest value is newer than the one with a sequence number; with -1, until there
+ * is one. Then shma_channel_receive returns it at once.
+ *
+ * timeout_ns and the outcomes are those of shma_channel_receive. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if the channel's mode is another than SHMA_CHANNEL_LATEST.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_wait_newer(const shma_channel *channel,
+                                    int64_t sequence,
+                                    int64_t timeout_ns,
+                                    shma_error *error);
+
+/**
+ * Writes 1 to ready_out if a receive need not wait now, else 0. Of the latest value: 1 if this
+ * channel has not received it yet; so it is for the fd of shma_channel_fd.
+ */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_is_ready(const shma_channel *channel,
                                   int32_t *ready_out,
@@ -949,8 +989,9 @@ typedef struct shma_delivery shma_delivery;
  * timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
  * the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
  * process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
- * last sender died. Fails with SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by
- * shma_channel_end meanwhile.
+ * last sender died. Of the latest value it receives the value as it is now, as often as it is
+ * called, and waits only for the first one: shma_channel_wait_newer waits for the next. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by shma_channel_end meanwhile.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_channel_receive(const shma_channel *channel,
@@ -972,6 +1013,9 @@ SHMA_API uint64_t shma_delivery_sequence(const shma_delivery *delivery);
 
 /** Returns when the message was published, in nanoseconds since 1970. */
 SHMA_API uint64_t shma_delivery_time_ns(const shma_delivery *delivery);
+
+/** Returns the time since the message was published, in nanoseconds, by the system's clock. */
+SHMA_API uint64_t shma_delivery_age_ns(const shma_delivery *delivery);
 
 /**
  * Returns how many messages were dropped since the one that was received before. In a queue one of

@@ -76,7 +76,7 @@ pub use system::SharedWords;
 pub use system::{MemoryIdentity, directory};
 pub use transport::channel::{
     Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, HandedOver, Loan, Loaned,
-    MAX_META_BYTES, Posted,
+    MAX_META_BYTES, Posted, Receives, WaitOutcome,
 };
 pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};

@@ -37,6 +37,7 @@
 CONSTANT(SHMA_ABI, 0);
 CONSTANT(SHMA_BOOL, 1);
 CONSTANT(SHMA_CHANNEL_BROADCAST, 1);
+CONSTANT(SHMA_CHANNEL_LATEST, 2);
 CONSTANT(SHMA_CHANNEL_QUEUE, 0);
 CONSTANT(SHMA_CLOSED, 2);
 CONSTANT(SHMA_COMPLEX128, 14);
@@ -195,11 +196,14 @@ FUNCTION(shma_channel_fd, int32_t, const shma_channel *, int *, shma_error *);
 FUNCTION(shma_channel_handle, int32_t, const shma_channel *, char *, size_t, size_t *,
     shma_error *);
 FUNCTION(shma_channel_has_handles, int32_t, const shma_channel *);
+FUNCTION(shma_channel_is_latest, int32_t, const shma_channel *);
 FUNCTION(shma_channel_is_ready, int32_t, const shma_channel *, int32_t *, shma_error *);
 FUNCTION(shma_channel_loan, int32_t, const shma_channel *, size_t, const int64_t *, int64_t,
     shma_loan **, shma_error *);
 FUNCTION(shma_channel_ndim, size_t, const shma_channel *);
 FUNCTION(shma_channel_open, int32_t, const char *, int32_t, int64_t, shma_channel **, shma_error *);
+FUNCTION(shma_channel_open_with_history, int32_t, const char *, uint32_t, int64_t, shma_channel **,
+    shma_error *);
 FUNCTION(shma_channel_receive, int32_t, const shma_channel *, int64_t, shma_delivery **,
     shma_error *);
 FUNCTION(shma_channel_send, int32_t, const shma_channel *, const void *, int32_t, size_t,
@@ -207,7 +211,9 @@ FUNCTION(shma_channel_send, int32_t, const shma_channel *, const void *, int32_t
 FUNCTION(shma_channel_send_array, int32_t, const shma_channel *, const shma_array *, const void *,
     size_t, int64_t, uint64_t *, shma_error *);
 FUNCTION(shma_channel_shape, const int64_t *, const shma_channel *);
+FUNCTION(shma_channel_wait_newer, int32_t, const shma_channel *, int64_t, int64_t, shma_error *);
 FUNCTION(shma_copied_bytes, uint64_t, void);
+FUNCTION(shma_delivery_age_ns, uint64_t, const shma_delivery *);
 FUNCTION(shma_delivery_array, const shma_array *, const shma_delivery *);
 FUNCTION(shma_delivery_close, void, shma_delivery *);
 FUNCTION(shma_delivery_meta, const void *, const shma_delivery *, size_t *);
@@ -291,15 +297,19 @@ SYMBOL(shma_channel_end, "SHMARRAY_0.1");
 SYMBOL(shma_channel_fd, "SHMARRAY_0.1");
 SYMBOL(shma_channel_handle, "SHMARRAY_0.1");
 SYMBOL(shma_channel_has_handles, "SHMARRAY_0.1");
+SYMBOL(shma_channel_is_latest, "SHMARRAY_0.1");
 SYMBOL(shma_channel_is_ready, "SHMARRAY_0.1");
 SYMBOL(shma_channel_loan, "SHMARRAY_0.1");
 SYMBOL(shma_channel_ndim, "SHMARRAY_0.1");
 SYMBOL(shma_channel_open, "SHMARRAY_0.1");
+SYMBOL(shma_channel_open_with_history, "SHMARRAY_0.1");
 SYMBOL(shma_channel_receive, "SHMARRAY_0.1");
 SYMBOL(shma_channel_send, "SHMARRAY_0.1");
 SYMBOL(shma_channel_send_array, "SHMARRAY_0.1");
 SYMBOL(shma_channel_shape, "SHMARRAY_0.1");
+SYMBOL(shma_channel_wait_newer, "SHMARRAY_0.1");
 SYMBOL(shma_copied_bytes, "SHMARRAY_0.1");
+SYMBOL(shma_delivery_age_ns, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_array, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_close, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_meta, "SHMARRAY_0.1");

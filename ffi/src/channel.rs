@@ -5,12 +5,13 @@
 use std::ffi::{c_char, c_int};
 use std::fmt::Display;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, WhenFull};
+use shmarray::{Channel, ChannelMode, ChannelOptions, Error, Receives, WaitOutcome, WhenFull};
 
 use crate::arguments::{Object, invalid, needed, produce, put, put_text, shape as shape_of, text};
 use crate::dtype::{SHMA_OPAQUE, shma_dtype};
 use crate::error::{
-    Failure, SHMA_OK, SHMA_TIMED_OUT, guard, guard_outcome, shma_error, shma_status,
+    Failure, SHMA_CLOSED, SHMA_OK, SHMA_SENDER_DIED, SHMA_TIMED_OUT, guard, guard_outcome,
+    shma_error, shma_status,
 };
 use crate::options::{Growing, copied, read_options, shma_options};
 use crate::waiting::wait;
@@ -35,12 +36,16 @@ impl shma_channel {
     }
 }
 
-/// Who receives a message: SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST.
+/// Who receives a message: SHMA_CHANNEL_QUEUE, SHMA_CHANNEL_BROADCAST or SHMA_CHANNEL_LATEST.
 pub type shma_channel_mode = i32;
 /// One of the receivers.
 pub const SHMA_CHANNEL_QUEUE: shma_channel_mode = 0;
 /// Each receiver, from when it joined.
 pub const SHMA_CHANNEL_BROADCAST: shma_channel_mode = 1;
+/// Each receiver, which reads the last message as often as it likes. No sender waits for receivers.
+/// Such a channel has at least 3 slots; half of them can be looked at in place, and a value in the
+/// other half is copied when it is received.
+pub const SHMA_CHANNEL_LATEST: shma_channel_mode = 2;
 
 /// What a sender does when all slots are taken.
 pub type shma_when_full = i32;
@@ -65,7 +70,7 @@ pub struct shma_channel_options {
     pub slots: u32,
     /// How many processes and threads can have the channel open, at most 1023; 0 stands for 128.
     pub ends: u32,
-    /// SHMA_CHANNEL_QUEUE or SHMA_CHANNEL_BROADCAST.
+    /// SHMA_CHANNEL_QUEUE, SHMA_CHANNEL_BROADCAST or SHMA_CHANNEL_LATEST.
     pub mode: shma_channel_mode,
     /// SHMA_WHEN_FULL_BLOCK, SHMA_WHEN_FULL_DROP_OLDEST or SHMA_WHEN_FULL_ERROR.
     pub when_full: shma_when_full,
@@ -77,7 +82,7 @@ pub struct shma_channel_options {
     /// If not 0, the channel lives until its name is unlinked, even if no process has it open.
     pub persist: i32,
     /// The permission bits of the segment; 0 stands for 0600. With 0644 processes of other users
-    /// can follow a broadcast: they copy its messages, and no sender waits for them.
+    /// can follow a broadcast or the latest value: they copy it, and no sender waits for them.
     pub file_mode: u32,
 }
 
@@ -105,6 +110,7 @@ unsafe fn chosen(options: *const shma_channel_options) -> Result<ChannelOptions,
     let mode = match options.mode {
         SHMA_CHANNEL_QUEUE => ChannelMode::Queue,
         SHMA_CHANNEL_BROADCAST => ChannelMode::Broadcast,
+        SHMA_CHANNEL_LATEST => ChannelMode::Latest,
         other => return Err(none_of("mode", other, "SHMA_CHANNEL_", &ChannelMode::ALL)),
     };
     let when_full = match options.when_full {
@@ -221,24 +227,58 @@ pub unsafe extern "C" fn shma_channel_open(
     channel_out: *mut *mut shma_channel,
     error: Option<&mut shma_error>,
 ) -> shma_status {
-    guard_outcome(error, || {
-        // SAFETY: `text` needs a text: P2 of the crate, which the C caller guarantees.
-        let handle_or_name = unsafe { text("handle_or_name", handle_or_name) }?;
-        if channel_out.is_null() {
-            return Err(Failure::Null("channel_out"));
-        }
-        let opened = match timeout_ns {
-            0 => Some(Channel::open(handle_or_name, receives != 0)?),
-            _ => {
-                wait(timeout_ns, |left| Channel::open_within(handle_or_name, receives != 0, left))?
-            }
-        };
-        let Some(channel) = opened else { return Ok(SHMA_TIMED_OUT) };
-        // SAFETY: `put` needs an output that is valid for a write: `channel_out` is not NULL
-        // (checked above), so P4 of the crate applies.
-        unsafe { put(channel_out, shma_channel::new(channel)) };
-        Ok(SHMA_OK)
-    })
+    let receives = Receives::from(receives != 0);
+    // SAFETY: `open` needs a text and an output: P2 and P4 of the crate, which the C caller
+    // guarantees.
+    guard_outcome(error, || unsafe { open(handle_or_name, receives, timeout_ns, channel_out) })
+}
+
+/// Opens a broadcast like shma_channel_open, and receives first the last messages, at most history,
+/// of which the slots have not been needed for others.
+///
+/// Fails like shma_channel_open, and with SHMA_ERROR_INVALID_ARGUMENT if history is not 0 and the
+/// channel is no broadcast.
+/// Only on Linux; elsewhere it fails with SHMA_ERROR_UNSUPPORTED.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_channel_open_with_history(
+    handle_or_name: *const c_char,
+    history: u32,
+    timeout_ns: i64,
+    channel_out: *mut *mut shma_channel,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    let receives = Receives::WithHistory(history);
+    // SAFETY: `open` needs a text and an output: P2 and P4 of the crate, which the C caller
+    // guarantees.
+    guard_outcome(error, || unsafe { open(handle_or_name, receives, timeout_ns, channel_out) })
+}
+
+/// # Safety
+/// The pointers are as P2 and P4 of the crate require.
+unsafe fn open(
+    handle_or_name: *const c_char,
+    receives: Receives,
+    timeout_ns: i64,
+    channel_out: *mut *mut shma_channel,
+) -> Result<shma_status, Failure> {
+    // SAFETY: `text` needs a text: P2 of the crate, which the caller guarantees.
+    let handle_or_name = unsafe { text("handle_or_name", handle_or_name) }?;
+    if channel_out.is_null() {
+        return Err(Failure::Null("channel_out"));
+    }
+    let opened = match timeout_ns {
+        0 => Some(Channel::open(handle_or_name, receives)?),
+        _ => wait(timeout_ns, |left| Channel::open_within(handle_or_name, receives, left))?,
+    };
+    let Some(channel) = opened else { return Ok(SHMA_TIMED_OUT) };
+    // SAFETY: `put` needs an output that is valid for a write: `channel_out` is not NULL (checked
+    // above), so P4 of the crate applies.
+    unsafe { put(channel_out, shma_channel::new(channel)) };
+    Ok(SHMA_OK)
 }
 
 /// Writes the channel's handle to text: one line of UTF-8 by which any process on this machine can
@@ -292,7 +332,40 @@ pub extern "C" fn shma_channel_has_handles(channel: Option<&shma_channel>) -> i3
     channel.map_or(0, |channel| channel.channel.has_handles().into())
 }
 
-/// Writes 1 to ready_out if a receive need not wait now, else 0.
+/// Returns 1 if the channel is of mode SHMA_CHANNEL_LATEST, else 0.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_channel_is_latest(channel: Option<&shma_channel>) -> i32 {
+    channel.map_or(0, |channel| (channel.channel.mode() == ChannelMode::Latest).into())
+}
+
+/// Waits until the latest value is newer than the one with a sequence number; with -1, until there
+/// is one. Then shma_channel_receive returns it at once.
+///
+/// timeout_ns and the outcomes are those of shma_channel_receive. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT if the channel's mode is another than SHMA_CHANNEL_LATEST.
+#[must_use]
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_channel_wait_newer(
+    channel: Option<&shma_channel>,
+    sequence: i64,
+    timeout_ns: i64,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard_outcome(error, || {
+        let channel = &needed("channel", channel)?.channel;
+        let sequence = u64::try_from(sequence).ok();
+        match wait(timeout_ns, |left| channel.wait_newer(sequence, left))? {
+            WaitOutcome::Newer => Ok(SHMA_OK),
+            WaitOutcome::TimedOut => Ok(SHMA_TIMED_OUT),
+            WaitOutcome::Ended { died: false, .. } => Ok(SHMA_CLOSED),
+            WaitOutcome::Ended { died: true, .. } => Ok(SHMA_SENDER_DIED),
+            _ => Err(Error::UNKNOWN_OUTCOME.into()),
+        }
+    })
+}
+
+/// Writes 1 to ready_out if a receive need not wait now, else 0. Of the latest value: 1 if this
+/// channel has not received it yet; so it is for the fd of shma_channel_fd.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.

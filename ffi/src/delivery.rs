@@ -28,8 +28,9 @@ impl Object for shma_delivery {}
 /// timeout_ns is in nanoseconds; with SHMA_NO_TIMEOUT the call waits until there is a message or
 /// the stream has ended. Returns SHMA_TIMED_OUT if none came in that time; SHMA_CLOSED if no
 /// process sends any more and everything was received; SHMA_SENDER_DIED if the same holds and the
-/// last sender died. Fails with SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by
-/// shma_channel_end meanwhile.
+/// last sender died. Of the latest value it receives the value as it is now, as often as it is
+/// called, and waits only for the first one: shma_channel_wait_newer waits for the next. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT if another thread ends the channel by shma_channel_end meanwhile.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -81,6 +82,12 @@ pub extern "C" fn shma_delivery_sequence(delivery: Option<&shma_delivery>) -> u6
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_delivery_time_ns(delivery: Option<&shma_delivery>) -> u64 {
     delivery.map_or(0, |delivery| delivery.message.time_ns())
+}
+
+/// Returns the time since the message was published, in nanoseconds, by the system's clock.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_delivery_age_ns(delivery: Option<&shma_delivery>) -> u64 {
+    delivery.map_or(0, |delivery| delivery.message.age().as_nanos() as u64)
 }
 
 /// Returns how many messages were dropped since the one that was received before. In a queue one of

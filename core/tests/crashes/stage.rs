@@ -44,6 +44,7 @@ pub(crate) enum Prop {
     Queue,
     Dropping,
     Broadcast,
+    Latest,
     /// A channel of handles, without messages.
     Handles,
     /// What a killed process left: an array, one with a name, and entries in those of the survivor.
@@ -339,7 +340,7 @@ impl Prop {
             Self::Cell => Some("cell"),
             Self::GivenCell => Some("given cell"),
             Self::Lasting | Self::Leftovers | Self::Sent | Self::Forgotten => None,
-            Self::Queue | Self::Dropping | Self::Broadcast | Self::Handles => None,
+            Self::Queue | Self::Dropping | Self::Broadcast | Self::Latest | Self::Handles => None,
         }
     }
 

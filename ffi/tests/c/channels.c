@@ -196,6 +196,72 @@ static void a_broadcast_goes_to_all_and_counts_what_was_missed(void **state) {
     shma_channel_close(slow);
 }
 
+static void one_that_opens_late_has_a_history(void **state) {
+    shma_channel *sends = created(8, SHMA_CHANNEL_BROADCAST, SHMA_WHEN_FULL_BLOCK);
+    for (int32_t number = 0; number < 5; number++)
+        send_number(sends, number, "");
+    shma_channel *late = NULL;
+    expect_ok(shma_channel_open_with_history("numbers", 2, 0, &late, NULL));
+    for (int32_t number = 3; number < 5; number++) {
+        shma_delivery *delivery = received(late);
+        assert_int_equal(number_of(delivery), number);
+        assert_int_equal(shma_delivery_missed(delivery), 0);
+        shma_delivery_close(delivery);
+    }
+    shma_channel_close(late);
+    shma_error error;
+    assert_int_equal(shma_channel_open_with_history("none", 2, 0, &late, &error),
+                     SHMA_ERROR_NOT_FOUND);
+    assert_int_equal(shma_channel_open_with_history("none", 2, 1, &late, &error), SHMA_TIMED_OUT);
+    assert_int_equal(shma_channel_open_with_history(NULL, 2, 0, &late, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_channel_open_with_history("numbers", 2, 0, NULL, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    shma_channel_close(sends);
+    sends = created(8, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    assert_int_equal(shma_channel_open_with_history("numbers", 2, 0, &late, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_non_null(strstr(error.message, "history"));
+    shma_channel_close(sends);
+}
+
+static void the_latest_value_is_read_as_often_as_one_likes(void **state) {
+    shma_channel *sends = created(3, SHMA_CHANNEL_LATEST, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *reads = opened();
+    assert_int_equal(shma_channel_is_latest(reads), 1);
+    assert_int_equal(shma_channel_wait_newer(reads, -1, 0, NULL), SHMA_TIMED_OUT);
+    for (int32_t number = 0; number < 4; number++)
+        send_number(sends, number, "");
+    shma_delivery *first = received(reads), *again = received(reads);
+    assert_int_equal(number_of(first), 3);
+    assert_int_equal(number_of(again), 3);
+    assert_true(shma_delivery_age_ns(first) < UINT64_C(3600000000000));
+    assert_int_equal(shma_channel_wait_newer(reads, 3, 0, NULL), SHMA_TIMED_OUT);
+    assert_int_equal(shma_channel_wait_newer(reads, -1, 0, NULL), SHMA_OK);
+    for (int32_t number = 4; number < 10; number++)
+        send_number(sends, number, "");
+    assert_int_equal(shma_channel_wait_newer(reads, 3, SHMA_NO_TIMEOUT, NULL), SHMA_OK);
+    assert_int_equal(number_of(first), 3);
+    assert_int_equal(number_of(again), 3);
+    shma_delivery_close(first);
+    shma_delivery_close(again);
+    shma_channel_close(sends);
+    first = received(reads);
+    assert_int_equal(number_of(first), 9);
+    assert_int_equal(shma_delivery_missed(first), 5);
+    shma_delivery_close(first);
+    assert_int_equal(shma_channel_wait_newer(reads, 9, SHMA_NO_TIMEOUT, NULL), SHMA_CLOSED);
+    shma_channel_close(reads);
+    assert_int_equal(shma_channel_is_latest(NULL), 0);
+    assert_int_equal(shma_delivery_age_ns(NULL), 0);
+    shma_error error;
+    assert_int_equal(shma_channel_wait_newer(NULL, 0, 0, &error), SHMA_ERROR_INVALID_ARGUMENT);
+    shma_channel *queue = created(3, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    assert_int_equal(shma_channel_wait_newer(queue, 0, 0, &error), SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_channel_is_latest(queue), 0);
+    shma_channel_close(queue);
+}
+
 static void shapes_may_vary_and_arrays_may_lie_elsewhere(void **state) {
     shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
     options.varying = 1;
@@ -343,6 +409,8 @@ int main(void) {
         TEST(a_retained_array_keeps_the_slot),
         TEST(nothing_is_published_that_can_still_be_written),
         TEST(a_broadcast_goes_to_all_and_counts_what_was_missed),
+        TEST(one_that_opens_late_has_a_history),
+        TEST(the_latest_value_is_read_as_often_as_one_likes),
         TEST(shapes_may_vary_and_arrays_may_lie_elsewhere),
         TEST(private_memory_is_sent_with_any_strides),
         TEST(the_fd_is_readable_while_there_is_something),

@@ -118,7 +118,9 @@ impl ChannelWords {
                 // SAFETY: a prefetch fails for no address. A receiver writes this word next.
                 ChannelMode::Queue => unsafe { _mm_prefetch::<_MM_HINT_ET0>(head) },
                 // SAFETY: a prefetch does nothing that a program can see, and never fails.
-                ChannelMode::Broadcast => unsafe { _mm_prefetch::<_MM_HINT_T0>(head) },
+                ChannelMode::Broadcast | ChannelMode::Latest => unsafe {
+                    _mm_prefetch::<_MM_HINT_T0>(head)
+                },
             }
         }
         #[cfg(not(target_arch = "x86_64"))]

@@ -15,8 +15,8 @@ struct ModelChannel {
     layout: ChannelLayout,
     words: [ControlWord; 8],
     ring: Vec<ControlWord>,
-    /// The first two words of each head: the slot word and the number.
-    slots: Vec<[ControlWord; 2]>,
+    /// The first words of each head: the slot word, the number, and one for a scenario.
+    slots: Vec<[ControlWord; 3]>,
     ends: Vec<ModelEnd>,
 }
 
@@ -39,7 +39,9 @@ impl ChannelWords {
             layout,
             words,
             ring: (0..first).map(|number| ControlWord::of(number << 10)).collect(),
-            slots: (0..layout.slots).map(|slot| [ControlWord::of(1023 << 3), zero(slot)]).collect(),
+            slots: (0..layout.slots)
+                .map(|slot| [ControlWord::of(1023 << 3), zero(slot), zero(slot)])
+                .collect(),
             ends: (0..layout.ends).map(end).collect(),
         })))
     }

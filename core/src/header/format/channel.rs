@@ -30,6 +30,9 @@ pub(crate) const MAX_ENDS: u32 = 1023;
 /// The most bytes of metadata, and the most dimensions of a message of varying shape.
 pub(crate) const META_BYTES: usize = 64;
 pub(crate) const SLOT_NDIM: usize = 8;
+/// The least slots of a channel of the latest value: one that may be pinned, one with the value,
+/// and one for the next.
+pub(crate) const LEAST_SLOTS_OF_LATEST: u32 = 3;
 /// Families have numbers below this.
 const FAMILIES: u64 = 1 << 20;
 /// The word of a free slot that had no message yet: no end, in the bits from 3 on.
@@ -76,6 +79,8 @@ pub enum ChannelMode {
     Queue = 1,
     /// All of them: each receives every message from when it joined.
     Broadcast = 2,
+    /// All of them: each reads the last message, as often as it likes. No sender waits for them.
+    Latest = 3,
 }
 
 /// What a sender does when all slots are taken.
@@ -93,7 +98,7 @@ pub enum WhenFull {
 
 impl ChannelMode {
     /// All modes.
-    pub const ALL: [Self; 2] = [Self::Queue, Self::Broadcast];
+    pub const ALL: [Self; 3] = [Self::Queue, Self::Broadcast, Self::Latest];
 
     /// Returns the word that every language has for it.
     #[must_use]
@@ -101,6 +106,7 @@ impl ChannelMode {
         match self {
             Self::Queue => "queue",
             Self::Broadcast => "broadcast",
+            Self::Latest => "latest",
         }
     }
 }
@@ -194,6 +200,15 @@ impl ChannelLayout {
         self
     }
 
+    /// Returns how many slots may be pinned, from the first one on.
+    pub(crate) fn pinnable(&self) -> u32 {
+        match self.mode {
+            ChannelMode::Queue => 0,
+            ChannelMode::Broadcast => self.slots,
+            ChannelMode::Latest => self.slots / 2,
+        }
+    }
+
     /// Returns the size of the header up to the end of the last part.
     pub(super) fn end(&self) -> u64 {
         u64::from(self.slots_offset) + u64::from(self.slots) * u64::from(SLOT_HEAD_BYTES)
@@ -266,7 +281,8 @@ impl Fields {
         let mode = match self.mode.get() {
             1 => ChannelMode::Queue,
             2 => ChannelMode::Broadcast,
-            other => return Err(invalid(label, "mode", "1 (queue) or 2 (broadcast)", other)),
+            3 => ChannelMode::Latest,
+            other => return Err(invalid(label, "mode", "1 to 3", other)),
         };
         let when_full = match self.when_full.get() {
             1 => WhenFull::Block,
@@ -280,6 +296,13 @@ impl Fields {
             3 => Payload::Handle,
             other => return Err(invalid(label, "payload", "1 to 3", other)),
         };
+        if mode == ChannelMode::Latest && payload == Payload::Handle {
+            return Err(invalid(label, "payload", "1 or 2 for the latest value", self.payload));
+        }
+        if mode == ChannelMode::Latest && slots < LEAST_SLOTS_OF_LATEST {
+            let expected = format!("at least {LEAST_SLOTS_OF_LATEST} for the latest value");
+            return Err(invalid(label, "cells", expected, slots));
+        }
         let ring_words = self.ring_words.get();
         let ends = self.ends.get();
         if !ring_words.is_power_of_two() || !(slots..=MAX_SLOTS + 1).contains(&ring_words) {

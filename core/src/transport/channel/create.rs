@@ -4,7 +4,7 @@ use super::super::check_system;
 use super::end::SegmentUse;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
-use super::options::ChannelOptions;
+use super::options::{ChannelOptions, Receives};
 use super::reader::not_a_channel;
 use super::{CHANNELS, Channel, closed};
 use crate::array::create_segment;
@@ -44,7 +44,7 @@ impl Channel {
     /// As [`create`](Self::create); [`Error::InvalidArgument`] for a channel that persists, since
     /// nobody would hold its arrays when no process has it open.
     pub fn create_by_handle(name: &str, options: &ChannelOptions) -> Result<Self> {
-        options.refuse_to_persist()?;
+        options.check_for_handles()?;
         let dtype = u8::dtype();
         let shape = [HANDLE_SLOT_BYTES];
         Self::create_or_open(&name.parse()?, &dtype, &shape, Payload::Handle, options)
@@ -66,7 +66,7 @@ impl Channel {
             let sought = HandleOrName::Name(name.clone());
             let existing = Self::open_segment(&sought).and_then(|(opened, segment_use)| {
                 check_same(&opened, dtype, shape, payload, options)?;
-                Self::join_existing(&sought, opened, segment_use, false)
+                Self::join_existing(&sought, opened, segment_use, Receives::Later)
             });
             match existing {
                 Err(Error::NameNotFound { .. }) => {} // it ended meanwhile
@@ -93,7 +93,7 @@ impl Channel {
         let segment = create_segment(header, &creation)?;
         let opened = Opened::new(segment).ok_or_else(not_a_channel)?;
         let segment_use = SegmentUse::begin(&opened.segment).ok_or_else(closed)?;
-        Self::join(opened, segment_use, false, None)
+        Self::join(opened, segment_use, Receives::Later, None)
     }
 }
 

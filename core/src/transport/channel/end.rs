@@ -85,12 +85,13 @@ impl Deref for End {
 }
 
 impl End {
-    /// Takes an end: that which was handed over with a ticket, if it is there. For a broadcast that
-    /// it receives, from the next message on, or from that on which followed the handing over.
+    /// Takes an end: that which was handed over with a ticket, if it is there. With a history it
+    /// receives a broadcast from that many messages before the next one on, or from that on which
+    /// followed the handing over.
     pub(super) fn join(
         opened: Opened,
         segment_use: SegmentUse,
-        receives: bool,
+        history: Option<u32>,
         ticket: Option<u64>,
     ) -> Result<Self> {
         let directory = opened.segment.directory();
@@ -113,7 +114,7 @@ impl End {
             }
             None => opened.ends.senders_left_but(index),
         };
-        let end = Self {
+        let mut end = Self {
             index,
             fork: system::forks(),
             message_spins: Spins::default(),
@@ -132,11 +133,14 @@ impl End {
             _segment_use: segment_use,
             opened,
         };
-        if adopted.is_none() && !hold(&end.opened, index, owner, receives) {
-            let segment = Arc::clone(&end.segment);
-            std::mem::forget(end); // another process took this one for dead, and freed the entry
-            segment.remove_end();
-            return Err(Error::argument("channel", "the registry was replaced meanwhile"));
+        if adopted.is_none() {
+            let Some(first_new) = hold(&end.opened, index, owner, history) else {
+                let segment = Arc::clone(&end.segment);
+                std::mem::forget(end); // another process took this one for dead: the entry is free
+                segment.remove_end();
+                return Err(Error::argument("channel", "the registry was replaced meanwhile"));
+            };
+            end.first_new = first_new;
         }
         end.segment.at_exit(Opened::close_at_exit);
         Ok(end)
@@ -149,11 +153,10 @@ impl End {
         // Until it is opened, its count is that of the senders that have left before.
         self.words.count(index).store(self.ends.senders_left_but(index), Relaxed);
         let is_receiver = self.roles() & (SENDS | RECEIVES) == RECEIVES;
-        if hold(&self.opened, index, ticket, receives || is_receiver) {
-            Ok(())
-        } else {
-            Err(Error::argument("channel", "the registry was replaced meanwhile"))
-        }
+        let history = (receives || is_receiver).then_some(0);
+        hold(&self.opened, index, ticket, history)
+            .map(drop)
+            .ok_or_else(|| Error::argument("channel", "the registry was replaced meanwhile"))
     }
 
     /// Takes over the end that was handed over with a ticket. The owner info of its message leads
@@ -280,9 +283,29 @@ impl End {
                 let next = self.words.tail().load(Acquire);
                 self.words.cursor(self.index).store(next, Release);
                 self.words.roles(self.index).set(RECEIVES);
-                set_cursor(&self.opened, self.index);
+                set_cursor(&self.opened, self.index, 0);
             }
         }
+    }
+
+    /// Returns how many of the messages from one number on this end has missed, when they are gone.
+    /// Those from before its join are none, until it has received one of them.
+    pub(super) fn missed_of(&self, number: u64, count: u64) -> u64 {
+        let is_new = self.has_old_message.load(atomic::Ordering::Relaxed);
+        let old = self.first_new.saturating_sub(number);
+        if is_new { count } else { count.saturating_sub(old) }
+    }
+
+    /// Makes the value after one that was received the next. Returns how many values this end has
+    /// not received before that one.
+    pub(super) fn advance_cursor(&self, number: u64) -> u64 {
+        let _receiving = self.receiving.lock();
+        let cursor = self.words.cursor(self.index);
+        let before = cursor.load(Acquire);
+        if number >= before {
+            cursor.store(number + 1, Release);
+        }
+        number.saturating_sub(before)
     }
 
     /// Records that this end has received the message with a number.
@@ -378,29 +401,35 @@ impl End {
     }
 }
 
-/// Makes an entry held that its owner has taken: an end, with the role of a receiver or none.
-/// `false` if the entry was freed meanwhile.
-fn hold(opened: &Opened, index: u32, owner: Owner, receives: bool) -> bool {
+/// Makes an entry held that its owner has taken: an end, with the role of a receiver if it has a
+/// history. Returns the number that the next message has then. `None` if the entry was freed
+/// meanwhile.
+fn hold(opened: &Opened, index: u32, owner: Owner, history: Option<u32>) -> Option<u64> {
     let words = &opened.words;
-    if receives {
+    if history.is_some() {
         words.roles(index).set(RECEIVES);
     }
     words.cursor(index).store(words.tail().load(Acquire), Relaxed);
     // AcqRel: all of the end's words come before it is held.
     let entered = owner.id << 1;
     let is_held = words.entry(index).owner.replace(entered, entered | HELD);
-    if is_held {
-        set_cursor(opened, index);
-    }
-    is_held
+    is_held.then(|| set_cursor(opened, index, history.unwrap_or(0)))
 }
 
-/// Makes the next message the first that an end receives, of a broadcast.
-fn set_cursor(opened: &Opened, index: u32) {
-    if opened.words.layout().mode == ChannelMode::Broadcast {
-        let next = opened.ring.next_number();
-        opened.words.cursor(index).store(next, Release);
-    }
+/// Makes the message that is so many before the next one the first that an end receives, or the
+/// oldest one that is there. Returns the number of the next one.
+fn set_cursor(opened: &Opened, index: u32, history: u32) -> u64 {
+    let words = &opened.words;
+    let next = opened.ring.next_number();
+    let history = match words.layout().mode {
+        ChannelMode::Queue => return next,
+        ChannelMode::Broadcast => history,
+        ChannelMode::Latest => 1,
+    };
+    let oldest = words.head().load(Acquire).max(u64::from(words.layout().ring_words));
+    let first = next.saturating_sub(u64::from(history)).max(oldest).min(next);
+    words.cursor(index).store(first, Release);
+    next
 }
 
 impl Readiness for End {
@@ -416,7 +445,7 @@ impl Readiness for End {
         self.check_open()?;
         let is_there = match self.words.layout().mode {
             ChannelMode::Queue => self.ring.has_message(),
-            ChannelMode::Broadcast => {
+            ChannelMode::Broadcast | ChannelMode::Latest => {
                 self.ring.has_published(self.words.cursor(self.index).load(Acquire))
             }
         };

@@ -13,8 +13,9 @@ use super::ends::{LEFT_BY_CLOSE, SENDS, is_held_by_sender, senders_left};
 use super::event::{Event, Readiness};
 use super::handle_or_name::HandleOrName;
 use super::head::SlotHead;
+use super::options::Receives;
 use super::reader::Reader;
-use super::received::{Delivered, Delivery};
+use super::received::{Delivered, Delivery, WaitOutcome};
 use super::ring::{Words, read_only};
 use super::wait::{self, Look, SleepWord, Spins};
 use crate::array::{Array, Options};
@@ -61,6 +62,10 @@ pub(super) struct Follower {
     spins: Spins,
     /// The number of the message that it receives next.
     next: AtomicU64,
+    /// The number that the next message had when this was opened.
+    first_new: u64,
+    /// Whether a message was received that was published before this was opened.
+    has_old_message: AtomicBool,
     /// The messages that were missed, and that the next delivery tells of.
     missed: AtomicU64,
     before: Before,
@@ -73,10 +78,14 @@ pub(super) struct Follower {
 
 impl Follower {
     /// Opens a broadcast that may be followed, from the next message on.
-    pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
+    pub(super) fn open(
+        directory: &Directory,
+        sought: &HandleOrName,
+        receives: Receives,
+    ) -> Result<Self> {
         let reader = Reader::open(directory, sought)?;
         let refuse = |reason: &str| Err(Error::argument("name", reason));
-        if reader.layout.mode != ChannelMode::Broadcast || !reader.layout.is_followed {
+        if reader.layout.mode == ChannelMode::Queue || !reader.layout.is_followed {
             return refuse("the channel is another user's, and was not made to be followed");
         }
         if reader.layout.payload == Payload::Handle {
@@ -84,19 +93,29 @@ impl Follower {
         }
         let page_bytes = directory.page_bytes();
         let page = reader.file.futex_page(CHANNEL_OFFSET as u64 / page_bytes, page_bytes)?;
+        let mode = reader.layout.mode;
+        let history = match (receives.history(mode)?.unwrap_or(0), mode) {
+            (_, ChannelMode::Latest) => 1,
+            (history, _) => u64::from(history),
+        };
         let before = Before::of(&reader)?;
-        let follower = Self {
+        let mut follower = Self {
             reader,
             page,
             spins: Spins::default(),
             next: AtomicU64::new(0),
+            first_new: 0,
+            has_old_message: AtomicBool::new(false),
             missed: AtomicU64::new(0),
             before,
             is_closed: AtomicBool::new(false),
             event: Mutex::new(None),
             making_event: Mutex::new(()),
         };
-        follower.next.store(follower.reader.next_number()?, atomic::Ordering::Relaxed);
+        follower.first_new = follower.reader.next_number()?;
+        let oldest = u64::from(follower.reader.layout.ring_words);
+        let first = follower.first_new.saturating_sub(history).max(oldest);
+        follower.next.store(first.min(follower.first_new), atomic::Ordering::Relaxed);
         Ok(follower)
     }
 
@@ -133,6 +152,31 @@ impl Follower {
             Some(None) => Delivered::Ended { died: self.has_last_sender_died()? },
             None => Delivered::TimedOut,
         })
+    }
+
+    /// Waits until the latest value is newer than the one with a sequence number, or than none.
+    pub(super) fn wait_newer(
+        &self,
+        sequence: Option<u64>,
+        timeout: Option<Duration>,
+    ) -> Result<WaitOutcome> {
+        let first = u64::from(self.reader.layout.ring_words);
+        let number = sequence.map_or(first, |sequence| sequence.saturating_add(first + 1));
+        let is_newer = || self.reader.next_number().map(|next| next > number);
+        let waited = wait::wait(self, &self.spins, timeout, |may_sleep| {
+            self.check_open()?;
+            if is_newer()? {
+                return Ok(Look::Found(WaitOutcome::Newer));
+            }
+            if !may_sleep || !self.is_ended()? {
+                return Ok(Look::Nothing);
+            }
+            if is_newer()? {
+                return Ok(Look::Found(WaitOutcome::Newer)); // a sender publishes before it leaves
+            }
+            Ok(Look::Found(WaitOutcome::Ended { died: self.has_last_sender_died()? }))
+        });
+        waited.map(|awaited| awaited.unwrap_or(WaitOutcome::TimedOut))
     }
 
     pub(super) fn close(&self) {
@@ -185,7 +229,9 @@ impl Follower {
         }
         // Only dead senders are left here, since nobody holds the segment.
         let is_new = |owner| !self.before.dead.contains(owner);
-        Ok(all_left(&ends) != self.before.left || senders.iter().any(is_new))
+        Ok(all_left(&ends) != self.before.left
+            || senders.iter().any(is_new)
+            || self.has_old_message.load(atomic::Ordering::Relaxed))
     }
 
     /// Whether the last sender died. Its entry is still held if no process has recovered it.
@@ -197,6 +243,9 @@ impl Follower {
 
     /// Copies the next message if there is one, and counts those that were missed.
     fn take(&self) -> Result<Option<Delivery>> {
+        if self.reader.layout.mode == ChannelMode::Latest {
+            return self.take_latest();
+        }
         let ring_words = u64::from(self.reader.layout.ring_words);
         // A sender that is faster than this reader, or an owner who writes nonsense, stops nobody.
         for _ in 0..=ring_words {
@@ -211,21 +260,51 @@ impl Follower {
                 if !self.goes_on(number, number + 1) {
                     continue; // another thread has received it
                 }
-                let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
-                return Ok(Some(Delivery::copied(
-                    array,
-                    &head,
-                    number.wrapping_sub(ring_words),
-                    missed,
-                )));
+                return Ok(Some(self.delivery(array, &head, number)));
             }
             // What is older than a whole ring has gone.
             let next = (number + 1).max((read_only::number(ring) + 1).saturating_sub(ring_words));
             if self.goes_on(number, next) {
-                self.missed.fetch_add(next - number, atomic::Ordering::Relaxed);
+                // Those from before the opening are not missed, until one of them was received.
+                let has_old = self.has_old_message.load(atomic::Ordering::Relaxed);
+                let old = if has_old { 0 } else { self.first_new.saturating_sub(number) };
+                self.missed
+                    .fetch_add((next - number).saturating_sub(old), atomic::Ordering::Relaxed);
             }
         }
         Ok(None)
+    }
+
+    /// Copies the latest value, and counts those before it that were not received.
+    fn take_latest(&self) -> Result<Option<Delivery>> {
+        // As above; a later value wakes this process to try again.
+        for _ in 0..=self.reader.layout.ring_words {
+            let next = self.reader.next_number()?;
+            if next <= u64::from(self.reader.layout.ring_words) {
+                return Ok(None);
+            }
+            let number = next - 1;
+            let ring = self.reader.ring(number)?;
+            if read_only::number(ring) == number
+                && let Some((array, head)) = self.copy(read_only::slot(ring), number)?
+            {
+                let before = self.next.fetch_max(next, AcqRel);
+                let unseen = number.saturating_sub(before);
+                self.missed.fetch_add(unseen, atomic::Ordering::Relaxed);
+                return Ok(Some(self.delivery(array, &head, number)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Returns the delivery of a message that was copied.
+    fn delivery(&self, array: Array, head: &SlotHead, number: u64) -> Delivery {
+        if number < self.first_new {
+            self.has_old_message.store(true, atomic::Ordering::Relaxed);
+        }
+        let missed = self.missed.swap(0, atomic::Ordering::Relaxed);
+        let sequence = number.wrapping_sub(u64::from(self.reader.layout.ring_words));
+        Delivery::copied(array, head, sequence, missed)
     }
 
     /// Goes from one number to another. Returns false if another thread has gone on.

@@ -232,5 +232,13 @@ fn take(end: &End) -> Option<Taken> {
                 return None;
             }
         },
+        ChannelMode::Latest => {
+            end.ring.drop_all_but_latest();
+            let taken = free()?; // a slot that may be pinned, if there is one: they come first
+            if taken.slot >= layout.pinnable() {
+                end.recover_if_due(); // a dead receiver may have the others pinned
+            }
+            Some(taken)
+        }
     }
 }

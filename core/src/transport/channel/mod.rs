@@ -18,9 +18,9 @@ mod end;
 mod loan;
 mod received;
 mod reader;
+mod options;
 mod follower;
 mod hand_over;
-mod options;
 mod stats;
 mod open;
 mod create;
@@ -45,8 +45,8 @@ pub use hand_over::HandedOver;
 use head::Meta;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
-pub use options::ChannelOptions;
-pub use received::{Delivered, Delivery};
+pub use options::{ChannelOptions, Receives};
+pub use received::{Delivered, Delivery, WaitOutcome};
 pub use stats::{ChannelStats, EndStats};
 
 const CHANNELS: &str = "channels, on this platform";
@@ -91,6 +91,7 @@ enum Side {
         joined: Joined,
         /// Locked while a child joins.
         joining: Mutex<()>,
+        /// Whether it receives a broadcast from when it joined.
         receives: bool,
     },
     Follower(Arc<Follower>),
@@ -153,7 +154,8 @@ impl Channel {
         let opened = Opened::clone(&inherited);
         std::mem::forget(inherited); // the parent's
         let segment_use = SegmentUse::begin(&opened.segment).ok_or_else(closed)?;
-        let child = Arc::new(End::join(opened, segment_use, receives, ticket)?);
+        let history = receives.then_some(0);
+        let child = Arc::new(End::join(opened, segment_use, history, ticket)?);
         let is_open = system::without_fork(|| {
             let mut end = end.lock();
             let is_open = end.is_some();
@@ -266,6 +268,9 @@ impl Channel {
     /// this channel was opened. A process that has neither sent nor received counts as a sender.
     /// Messages that this channel sent are received, too, and do not end the stream.
     ///
+    /// Of the latest value it receives the value as it is now, as often as it is called, and waits
+    /// only for the first one: [`wait_newer`](Self::wait_newer) waits for the next.
+    ///
     /// # Errors
     /// As for [`loan`](Self::loan).
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Delivered> {
@@ -278,7 +283,50 @@ impl Channel {
         }
     }
 
+    /// Waits until the latest value is newer than the one with a sequence number, or than none.
+    ///
+    /// The stream ends as for [`receive`](Self::receive); the last value stays.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan); [`Error::InvalidArgument`] if the channel's mode is not
+    /// [`ChannelMode::Latest`].
+    ///
+    /// ```
+    /// # use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Options};
+    /// # use shmarray::{WaitOutcome, Delivered};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
+    /// # let name = format!("doc-newer-{}", std::process::id());
+    /// # let f8 = || DType::parse("<f8");
+    /// let options = ChannelOptions::new().mode(ChannelMode::Latest);
+    /// let pose = Channel::create(&name, f8()?, &[3], &options)?;
+    /// let viewer = Channel::open(&name, true)?; // in another process
+    /// pose.send_array(&Array::create(f8()?, &[3], &Options::new())?, b"", None)?;
+    /// let Delivered::Message(first) = viewer.receive(None)? else { panic!("it was sent") };
+    /// let Delivered::Message(again) = viewer.receive(None)? else { panic!("it is still there") };
+    /// assert_eq!(first.sequence(), again.sequence());
+    /// pose.close();
+    /// let awaited = viewer.wait_newer(Some(first.sequence()), None)?;
+    /// assert!(matches!(awaited, WaitOutcome::Ended { .. }));
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn wait_newer(
+        &self,
+        sequence: Option<u64>,
+        timeout: Option<Duration>,
+    ) -> Result<WaitOutcome> {
+        if self.layout.mode != ChannelMode::Latest {
+            let reason = "the channel has no latest value: receive waits for the next message";
+            return Err(Error::argument("channel", reason));
+        }
+        let _operation = Operation::enter()?;
+        match &self.side {
+            Side::Follower(follower) => follower.wait_newer(sequence, timeout),
+            Side::Member { .. } => received::wait_newer(&self.end()?, sequence, timeout),
+        }
+    }
+
     /// Receives until the stream has ended: [`Error::Os`] with `EINTR` when a signal ended a wait.
+    /// Of the latest value it receives each that is newer than the one before.
     ///
     /// ```
     /// # use shmarray::{Channel, ChannelOptions, DType};
@@ -296,14 +344,29 @@ impl Channel {
     /// # Ok::<(), shmarray::Error>(())
     /// ```
     pub fn messages(&self) -> impl Iterator<Item = Result<Delivery>> + '_ {
-        std::iter::from_fn(|| match self.receive(None) {
-            Ok(Delivered::Message(delivery)) => Some(Ok(delivery)),
-            Ok(Delivered::Ended { .. } | Delivered::TimedOut) => None,
-            Err(error) => Some(Err(error)),
+        let mut last = None;
+        std::iter::from_fn(move || {
+            if self.layout.mode == ChannelMode::Latest {
+                match self.wait_newer(last, None) {
+                    Ok(WaitOutcome::Newer) => {}
+                    Ok(WaitOutcome::Ended { .. } | WaitOutcome::TimedOut) => return None,
+                    Err(error) => return Some(Err(error)),
+                }
+            }
+            match self.receive(None) {
+                Ok(Delivered::Message(delivery)) => {
+                    last = Some(delivery.sequence());
+                    Some(Ok(delivery))
+                }
+                Ok(Delivered::Ended { .. } | Delivered::TimedOut) => None,
+                Err(error) => Some(Err(error)),
+            }
         })
     }
 
-    /// Whether a receive need not wait now.
+    /// Whether a receive need not wait now. Of the latest value: whether this channel has not
+    /// received it yet. So it is for [`wait_until_ready`](Self::wait_until_ready) and
+    /// [`fd`](Self::fd), too.
     ///
     /// # Errors
     /// As for [`loan`](Self::loan).

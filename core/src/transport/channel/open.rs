@@ -8,9 +8,9 @@ use super::end::{End, SegmentUse};
 use super::follower::Follower;
 use super::handle_or_name::HandleOrName;
 use super::opened::Opened;
+use super::options::Receives;
 use super::reader::not_a_channel;
 use super::{CHANNELS, Channel, Joined, Side};
-use crate::header::format::ChannelMode;
 use crate::memory::operation::Operation;
 use crate::system::{self, Appearances, Directory, Mutex};
 use crate::value::error::{Error, ErrorKind, Result};
@@ -19,18 +19,43 @@ use crate::value::error::{Error, ErrorKind, Result};
 const LONG: Duration = Duration::from_secs(3600);
 
 impl Channel {
-    /// Opens the channel that has a name or a handle. With `receives`, a broadcast's messages are
-    /// received from now on; otherwise from the first [`receive`](Self::receive) on. One that
+    /// Opens the channel that has a name or a handle. `receives` says from when on it receives a
+    /// broadcast: `true` stands for [`Receives::Now`], `false` for [`Receives::Later`]. One that
     /// receives and never does so stops the senders of a broadcast, and itself if it sends.
     ///
     /// # Errors
     /// As [`Array::attach`](crate::Array::attach); [`Error::InvalidArgument`] and
     /// [`Error::InvalidHandle`] when the name or the handle is not a channel's,
-    /// [`Error::InvalidArgument`] when all ends are in use.
+    /// [`Error::InvalidArgument`] when all ends are in use, and for a history of another channel
+    /// than a broadcast.
     ///
     /// A broadcast of another user whose file mode allows it is *followed*: each message is copied,
     /// and whoever sends does not wait for this process. So is one on a mount for reading.
-    pub fn open(handle_or_name: &str, receives: bool) -> Result<Self> {
+    ///
+    /// ```
+    /// use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Options, Receives};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
+    /// # let name = format!("doc-history-{}", std::process::id());
+    /// # let i4 = || DType::parse("<i4");
+    /// let options = ChannelOptions::new().mode(ChannelMode::Broadcast);
+    /// let scores = Channel::create(&name, i4()?, &[], &options)?;
+    /// for score in [3, 5, 8] {
+    ///     let array = Array::create(i4()?, &[], &Options::new())?;
+    ///     array.set(&[], score)?;
+    ///     scores.send_array(&array, b"", None)?;
+    /// }
+    /// let late = Channel::open(&name, Receives::WithHistory(2))?; // in another process
+    /// scores.close();
+    /// for (message, score) in late.messages().zip([5, 8]) {
+    ///     assert_eq!(message?.array().get::<i32>(&[])?, score);
+    /// }
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    pub fn open(handle_or_name: &str, receives: impl Into<Receives>) -> Result<Self> {
+        Self::open_at_once(handle_or_name, receives.into())
+    }
+
+    fn open_at_once(handle_or_name: &str, receives: Receives) -> Result<Self> {
         check_system(CHANNELS)?;
         let sought = HandleOrName::parse(handle_or_name)?;
         match Self::open_segment(&sought) {
@@ -41,7 +66,7 @@ impl Channel {
                 let _operation = Operation::enter()?;
                 let directory = Directory::current();
                 system::is_usable(&directory)?; // a follower asks for locks, too
-                Self::follow(Follower::open(&directory, &sought)?)
+                Self::follow(Follower::open(&directory, &sought, receives)?)
             }
             Err(error) => Err(error),
         }
@@ -64,13 +89,14 @@ impl Channel {
     /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
     pub fn open_within(
         handle_or_name: &str,
-        receives: bool,
+        receives: impl Into<Receives>,
         timeout: Option<Duration>,
     ) -> Result<Option<Self>> {
+        let receives = receives.into();
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut appearances = None;
         loop {
-            match Self::open(handle_or_name, receives) {
+            match Self::open_at_once(handle_or_name, receives) {
                 Err(Error::NameNotFound { .. }) => {}
                 opened => return opened.map(Some),
             }
@@ -103,7 +129,7 @@ impl Channel {
         sought: &HandleOrName,
         opened: Opened,
         segment_use: SegmentUse,
-        receives: bool,
+        receives: Receives,
     ) -> Result<Self> {
         let ticket = sought.ticket();
         let channel = Self::join(opened, segment_use, receives, ticket)?;
@@ -119,14 +145,15 @@ impl Channel {
     pub(super) fn join(
         opened: Opened,
         segment_use: SegmentUse,
-        receives: bool,
+        receives: Receives,
         ticket: Option<u64>,
     ) -> Result<Self> {
         let name = opened.segment.name().cloned().ok_or_else(not_a_channel)?;
         let descriptor = opened.descriptor();
         let layout = *opened.words.layout();
-        let receives = receives && layout.mode == ChannelMode::Broadcast;
-        let end = Arc::new(End::join(opened, segment_use, receives, ticket)?);
+        let history = receives.history(layout.mode)?;
+        let end = Arc::new(End::join(opened, segment_use, history, ticket)?);
+        let receives = history.is_some();
         let joined = Joined::to(&end);
         let end = Mutex::new(Some(end));
         let joining = Mutex::new(());

@@ -119,7 +119,7 @@ impl Opened {
     pub(super) fn wake_receivers(&self) {
         match self.words.layout() {
             layout if layout.is_followed => wait::wake_unseen(self.words.published()),
-            layout => wait::wake(self.words.published(), layout.mode == ChannelMode::Broadcast),
+            layout => wait::wake(self.words.published(), layout.mode != ChannelMode::Queue),
         }
     }
 

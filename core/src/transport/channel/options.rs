@@ -1,11 +1,48 @@
-//! The options of a new channel.
+//! The options of a new channel, and of one that is opened.
 
 use crate::header::format::{
-    ChannelLayout, ChannelMode, MAX_ENDS, MAX_SLOTS, Payload, SLOT_ALIGNMENT, WhenFull,
+    ChannelLayout, ChannelMode, LEAST_SLOTS_OF_LATEST, MAX_ENDS, MAX_SLOTS, Payload,
+    SLOT_ALIGNMENT, WhenFull,
 };
 use crate::memory::segment::CreationOptions;
 use crate::value::error::{Error, Result};
 use crate::value::name::random_bits;
+
+/// From when on an opened channel receives a broadcast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Receives {
+    /// From its first [`receive`](crate::Channel::receive) on, if it ever receives.
+    Later,
+    /// From its opening on.
+    Now,
+    /// From its opening on, and before that the last so many messages of which the slots have not
+    /// been needed for others. With as many slots as messages under way and so many more, all.
+    WithHistory(u32),
+}
+
+impl From<bool> for Receives {
+    fn from(receives: bool) -> Self {
+        if receives { Self::Now } else { Self::Later }
+    }
+}
+
+impl Receives {
+    /// Returns how many earlier messages a receiver of a channel with this mode receives. `None` if
+    /// it receives from its first receive on.
+    pub(super) fn history(self, mode: ChannelMode) -> Result<Option<u32>> {
+        match (self, mode) {
+            (Self::Later, _) | (Self::Now | Self::WithHistory(0), ChannelMode::Queue) => Ok(None),
+            (Self::Now, ChannelMode::Broadcast | ChannelMode::Latest) => Ok(Some(0)),
+            (Self::WithHistory(history), ChannelMode::Broadcast) => Ok(Some(history)),
+            (Self::WithHistory(0), ChannelMode::Latest) => Ok(Some(0)),
+            (Self::WithHistory(_), ChannelMode::Queue | ChannelMode::Latest) => {
+                let reason = format!("the channel is no broadcast: its mode is \"{mode}\"");
+                Err(Error::argument("history", reason))
+            }
+        }
+    }
+}
 
 /// Options of a new channel, each set by the method of its name.
 ///
@@ -100,11 +137,16 @@ impl ChannelOptions {
         self
     }
 
-    /// Refuses an option that a channel of handles cannot have.
-    pub(super) fn refuse_to_persist(&self) -> Result<()> {
+    /// Refuses options that a channel of handles cannot have.
+    pub(super) fn check_for_handles(&self) -> Result<()> {
         if self.persist {
             let reason = "the arrays of a channel of handles end with the last process that has it";
             return Err(Error::argument("persist", reason));
+        }
+        if self.mode == ChannelMode::Latest {
+            let reason = "a message of a channel of handles is received once, so it is no value \
+                          that many read";
+            return Err(Error::argument("mode", reason));
         }
         Ok(())
     }
@@ -115,7 +157,7 @@ impl ChannelOptions {
         if bits & !0o644 != 0 || bits & 0o600 != 0o600 {
             return refuse(format!("{bits:#o} is not 0600, 0640, 0604 or 0644"));
         }
-        if bits != 0o600 && self.mode != ChannelMode::Broadcast {
+        if bits != 0o600 && self.mode == ChannelMode::Queue {
             return refuse("other users can follow a broadcast, and not a queue".to_owned());
         }
         Ok(CreationOptions { name: None, persist: self.persist, mode: bits })
@@ -131,6 +173,10 @@ impl ChannelOptions {
             }
         };
         within("slots", self.slots, MAX_SLOTS)?;
+        if self.mode == ChannelMode::Latest && self.slots < LEAST_SLOTS_OF_LATEST {
+            let reason = format!("the latest value needs at least {LEAST_SLOTS_OF_LATEST}");
+            return Err(Error::argument("slots", reason));
+        }
         within("ends", self.ends, MAX_ENDS)?;
         let slot_bytes = bytes.max(1).checked_next_multiple_of(SLOT_ALIGNMENT);
         let too_large = || Error::argument("shape", "an array of this size cannot be mapped");

@@ -8,9 +8,9 @@ use super::end::{End, InUse};
 use super::event::Readiness;
 use super::handle_text;
 use super::head::{Meta, SlotHead};
-use super::ring::{Found, Taken};
+use super::ring::{Found, Latest, Taken};
 use super::wait::{self, Look};
-use crate::array::Array;
+use crate::array::{Array, Options};
 use crate::header::control::Ordering::{Acquire, Relaxed};
 use crate::header::format::{ChannelMode, Payload, now_ns};
 use crate::value::error::Result;
@@ -40,11 +40,42 @@ impl fmt::Display for Delivered {
         f.write_str(match self {
             Self::Message(_) => "a message was received",
             Self::TimedOut => "no message came in that time",
-            Self::Ended { died: false } => "the stream has ended: every sender has closed",
-            Self::Ended { died: true } => "the stream has ended: the last sender died",
+            Self::Ended { died: false } => ENDED,
+            Self::Ended { died: true } => ENDED_BY_DEATH,
         })
     }
 }
+
+/// The outcome of a wait for a newer value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum WaitOutcome {
+    /// There is a newer value.
+    Newer,
+    /// No newer value came in that time.
+    TimedOut,
+    /// No process sends any more, and there is no newer value.
+    #[non_exhaustive]
+    Ended {
+        /// Whether the last sender died without closing.
+        died: bool,
+    },
+}
+
+impl fmt::Display for WaitOutcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Newer => "there is a newer value",
+            Self::TimedOut => "no newer value came in that time",
+            Self::Ended { died: false } => ENDED,
+            Self::Ended { died: true } => ENDED_BY_DEATH,
+        })
+    }
+}
+
+/// The texts of the end of a stream, for [`Delivered`] and [`WaitOutcome`].
+const ENDED: &str = "the stream has ended: every sender has closed";
+const ENDED_BY_DEATH: &str = "the stream has ended: the last sender died";
 
 /// A message that was received: it lies in its slot, which it keeps until it is dropped.
 #[derive(Debug)]
@@ -84,6 +115,12 @@ impl Delivery {
         self.time_ns
     }
 
+    /// Returns the time since the message was published, by the system's clock.
+    #[must_use]
+    pub fn age(&self) -> Duration {
+        Duration::from_nanos(now_ns().saturating_sub(self.time_ns))
+    }
+
     /// Returns the bytes that were sent beside the array.
     #[must_use]
     pub fn meta(&self) -> &[u8] {
@@ -111,20 +148,49 @@ impl Delivery {
     }
 }
 
-/// A message that is the handle of an array. Its slot was given back.
-struct ByHandle {
+/// The array of a message that does not lie in its slot, and the message's head: the message is the
+/// handle of the array, or the array is a copy.
+struct OutOfSlot {
     array: Array,
     head: SlotHead,
+}
+
+/// Waits until the latest value is newer than the one with a sequence number, or than none.
+pub(super) fn wait_newer(
+    end: &Arc<End>,
+    sequence: Option<u64>,
+    timeout: Option<Duration>,
+) -> Result<WaitOutcome> {
+    end.become_receiver();
+    let first = u64::from(end.words.layout().ring_words);
+    let number = sequence.map_or(first, |sequence| sequence.saturating_add(first + 1));
+    let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
+        end.check_open()?;
+        if end.ring.has_published(number) {
+            return Ok(Look::Found(WaitOutcome::Newer));
+        }
+        if !may_sleep {
+            return Ok(Look::Nothing);
+        }
+        end.recover_if_due();
+        Ok(match end.has_no_senders() {
+            // A sender publishes before it leaves.
+            true if end.ring.has_published(number) => Look::Found(WaitOutcome::Newer),
+            true => Look::Found(WaitOutcome::Ended { died: end.has_last_sender_died() }),
+            false => Look::Nothing,
+        })
+    });
+    waited.map(|awaited| awaited.unwrap_or(WaitOutcome::TimedOut))
 }
 
 /// Receives a message, and waits for one.
 pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delivered> {
     end.become_receiver();
     let mut missed = 0;
-    let mut by_handle = None;
+    let mut out_of_slot = None;
     let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
         end.check_open()?;
-        let mut take = || take(&end, &mut missed, &mut by_handle);
+        let mut take = || take(&end, &mut missed, &mut out_of_slot);
         if let Some(taken) = take()? {
             return Ok(Look::Found(Some(taken)));
         }
@@ -140,7 +206,7 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
     match waited.inspect_err(|_| end.keep_missed(missed))? {
         Some(Some(taken)) => {
             end.clear_event();
-            delivery(end, taken, by_handle, missed).map(Delivered::Message)
+            delivery(end, taken, out_of_slot, missed).map(Delivered::Message)
         }
         Some(None) => {
             end.keep_missed(missed);
@@ -158,15 +224,19 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
 fn take(
     end: &Arc<End>,
     missed: &mut u64,
-    by_handle: &mut Option<ByHandle>,
+    out_of_slot: &mut Option<OutOfSlot>,
 ) -> Result<Option<Taken>> {
+    if end.words.layout().mode == ChannelMode::Latest {
+        return take_latest(end, missed, out_of_slot);
+    }
     loop {
         let undelivered = end.slots.take_undelivered();
         let found = undelivered.or_else(|| match end.words.layout().mode {
             ChannelMode::Queue => end.ring.take(end.index),
-            ChannelMode::Broadcast => next(end, missed),
+            ChannelMode::Broadcast | ChannelMode::Latest => next(end, missed),
         });
         let Some(taken) = found else { return Ok(None) };
+        end.note_message(taken.number);
         if end.words.layout().mode == ChannelMode::Queue {
             let dropped = end.take_dropped();
             if dropped > 0 {
@@ -182,7 +252,7 @@ fn take(
         let array = attached.inspect_err(|_| end.slots.push_undelivered(taken))?;
         end.give_back(taken);
         if let Some(array) = array {
-            *by_handle = Some(ByHandle { array, head });
+            *out_of_slot = Some(OutOfSlot { array, head });
             return Ok(Some(taken));
         }
         *missed += 1; // the array is gone: somebody else removed its memory
@@ -193,11 +263,11 @@ fn take(
 fn delivery(
     end: Arc<End>,
     taken: Taken,
-    by_handle: Option<ByHandle>,
+    out_of_slot: Option<OutOfSlot>,
     missed: u64,
 ) -> Result<Delivery> {
-    let (array, head) = match by_handle {
-        Some(ByHandle { array, head }) => (Some(array), head),
+    let (array, head) = match out_of_slot {
+        Some(OutOfSlot { array, head }) => (Some(array), head),
         None => (None, SlotHead::read(&end.words, taken.slot)),
     };
     let first = match end.words.layout().payload {
@@ -208,7 +278,6 @@ fn delivery(
         end.slots.push_undelivered(taken);
         end.keep_missed(missed);
     })?;
-    end.note_message(taken.number);
     end.count_message();
     if taken.number.is_multiple_of(MEASURED) {
         let latency = now_ns().saturating_sub(head.time_ns);
@@ -235,10 +304,68 @@ fn next(end: &End, missed: &mut u64) -> Option<Taken> {
             Found::Nothing => return None,
             Found::Message(taken) => return Some(taken),
             Found::Missed(count) => {
-                *missed = missed.saturating_add(count);
-                end.words.missed(end.index).add(count as i64);
+                count_missed(end, end.missed_of(number, count), missed);
                 end.wake_senders(); // one may have seen the slot pinned for a moment
             }
         }
     }
+}
+
+fn count_missed(end: &End, count: u64, missed: &mut u64) {
+    if count > 0 {
+        *missed = missed.saturating_add(count);
+        end.words.missed(end.index).add(count as i64);
+    }
+}
+
+/// Takes the latest value, which it pins, or copies if it may not be pinned.
+fn take_latest(
+    end: &Arc<End>,
+    missed: &mut u64,
+    out_of_slot: &mut Option<OutOfSlot>,
+) -> Result<Option<Taken>> {
+    if let Some(earlier) = end.slots.take_undelivered() {
+        end.give_back(earlier);
+    }
+    let find = || {
+        let _receiving = end.receiving.lock();
+        end.ring.latest(end.index)
+    };
+    let taken = loop {
+        match find() {
+            Latest::Nothing => return Ok(None),
+            Latest::Pinned(taken) => break taken,
+            Latest::Unpinned(taken) => {
+                if let Some(copied) = copy(end, taken)? {
+                    *out_of_slot = Some(copied);
+                    break taken;
+                } // otherwise a later value was published
+            }
+        }
+    };
+    end.note_message(taken.number);
+    let unseen = end.advance_cursor(taken.number);
+    count_missed(end, unseen, missed);
+    Ok(Some(taken))
+}
+
+/// Copies the latest value. `None` if it was overwritten meanwhile.
+#[allow(unsafe_code)]
+fn copy(end: &Arc<End>, taken: Taken) -> Result<Option<OutOfSlot>> {
+    let head = SlotHead::read(&end.words, taken.slot);
+    if !end.ring.is_whole(taken) {
+        return Ok(None);
+    }
+    let first = match end.words.layout().payload {
+        Payload::Varying => end.checked_layout(Some(&head.shape))?,
+        Payload::Fixed | Payload::Handle => None,
+    };
+    let fixed = || end.fixed_layout(taken.slot).clone();
+    let layout = first.map_or_else(fixed, |first| end.in_slot(taken.slot, first));
+    let (dtype, _) = end.segment.described();
+    let source = end.segment.data_start().as_ptr();
+    // SAFETY: the layout was checked against the slot, which the end keeps mapped. A sender may
+    // write there meanwhile: then the bytes are some of its bytes, and are thrown away below.
+    let array = unsafe { Array::share(source, dtype.clone(), &layout, &Options::new())? };
+    Ok(end.ring.is_whole(taken).then_some(OutOfSlot { array, head }))
 }

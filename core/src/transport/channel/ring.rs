@@ -171,6 +171,17 @@ pub(super) enum Found {
     Nothing,
 }
 
+/// What a reader of the latest value finds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Latest {
+    /// The value, which is pinned.
+    Pinned(Taken),
+    /// The value, which may not be pinned: it is to be copied, and is whole if
+    /// [`is_whole`](Ring::is_whole) says so afterwards.
+    Unpinned(Taken),
+    Nothing,
+}
+
 /// The ring and the slots of a channel.
 #[derive(Clone, Copy)]
 pub(super) struct Ring {
@@ -200,11 +211,9 @@ impl Ring {
             let word = self.slot(slot);
             let is_usable = word.state() == FREE || word.state() == DROPPED && !is_pinned(slot);
             let loaned = word.next_life(LOANED, end);
-            (is_usable && self.replace(slot, word, loaned)).then_some(Taken {
-                slot,
-                number: 0,
-                word: loaned,
-            })
+            let is_loaned = is_usable && self.replace(slot, word, loaned);
+            fence_after_rmw(); // C8: the payload is written afterwards
+            is_loaned.then_some(Taken { slot, number: 0, word: loaned })
         })
     }
 
@@ -377,6 +386,51 @@ impl Ring {
         }
     }
 
+    /// Reads the latest value.
+    pub(super) fn latest(&self, end: u32) -> Latest {
+        let mut tried = None;
+        loop {
+            let next = self.find_next_number();
+            if next <= u64::from(self.words.layout().ring_words) {
+                return Latest::Nothing;
+            }
+            let number = next - 1;
+            let At::Queued(slot, word) = self.look_at(number) else {
+                if tried == Some(number) {
+                    return Latest::Nothing; // not what this library writes: the last one is gone
+                }
+                tried = Some(number);
+                continue; // a later one is published
+            };
+            let taken = Taken { slot, number, word };
+            let pins = self.words.pins(end, slot);
+            // A pin of this end is another delivery's of the same value.
+            let is_pinned = pins.load(Acquire) & pin(slot) != 0;
+            if is_pinned || slot >= self.words.layout().pinnable() {
+                return Latest::Unpinned(taken);
+            }
+            pins.set(pin(slot));
+            fence_after_rmw(); // C2: of the latest value
+            if self.slot(slot) == word {
+                return Latest::Pinned(taken);
+            }
+            self.unpin(end, slot);
+        }
+    }
+
+    /// Whether what was read of an unpinned value is that value.
+    pub(super) fn is_whole(&self, read: Taken) -> bool {
+        fence(SeqCst); // C8: what was read comes before it
+        let word = self.slot(read.slot);
+        [NUMBERED, DROPPED].contains(&word.state()) && word.life() == read.word.life()
+    }
+
+    /// Drops all values but the latest, so that their slots can be used.
+    pub(super) fn drop_all_but_latest(&self) {
+        let next = self.next_number();
+        while self.drop_oldest(|number| number + 1 < next) {}
+    }
+
     /// Gives back a message of a broadcast.
     pub(super) fn unpin(&self, end: u32, slot: u32) {
         self.words.pins(end, slot).clear(pin(slot));
@@ -387,6 +441,10 @@ impl Ring {
     /// fence.
     pub(super) fn next_number(&self) -> u64 {
         fence(SeqCst); // C3
+        self.find_next_number()
+    }
+
+    fn find_next_number(&self) -> u64 {
         loop {
             let tail = self.words.tail().load(Acquire);
             match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT {

@@ -8,8 +8,8 @@ use shmarray::{
 };
 
 use super::{
-    AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, posted, receive,
-    receive_all, send,
+    AT_ONCE, STREAMS, can_loan, create, int32, is_nothing_there, message, number, open, posted,
+    receive, receive_all, send,
 };
 use crate::support::scenario;
 
@@ -183,7 +183,7 @@ fn one_that_waits_for_a_slot_takes_none() {
 #[test]
 fn the_stream_ends_after_what_is_in_the_queue() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let receiver = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&receiver)); // nobody has sent yet
             let sender = open();
@@ -263,7 +263,7 @@ fn one_that_persists_keeps_its_messages_until_it_is_unlinked() {
 #[test]
 fn many_slots_and_many_ends_are_all_usable() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let options = ChannelOptions::new().slots(1023).ends(1023).mode(mode);
             let sender = create(&options);
             let others: Vec<_> = (1..1023).map(|_| open()).collect();

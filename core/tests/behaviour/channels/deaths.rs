@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, WhenFull};
 
-use super::{can_loan, create, message, number, open, receive, receive_all, send};
+use super::{STREAMS, can_loan, create, message, number, open, receive, receive_all, send};
 use crate::support::{Peer, is_peer, scenario, serve};
 
 /// Keeps loans and deliveries until it ends.
@@ -53,7 +53,7 @@ fn send_is_freed_by_the_death_of(peer: Peer, channel: &Channel, value: i32) {
 #[test]
 fn the_loan_of_a_killed_sender_comes_back_to_one_that_waits_for_it() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let channel = create(&ChannelOptions::new().slots(1).mode(mode));
             let receiver = open();
             for value in 0..3 {
@@ -67,7 +67,7 @@ fn the_loan_of_a_killed_sender_comes_back_to_one_that_waits_for_it() {
 #[test]
 fn the_view_of_a_killed_receiver_comes_back_to_one_that_waits_for_its_slot() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let channel = create(&ChannelOptions::new().slots(1).mode(mode));
             for value in 0..3 {
                 let mut peer = peer_that(&["join"]);
@@ -86,7 +86,7 @@ fn the_view_of_a_killed_receiver_comes_back_to_one_that_waits_for_its_slot() {
 #[test]
 fn a_receiver_waits_no_longer_for_a_killed_sender_and_is_told_that_it_died() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let channel = create(&ChannelOptions::new().mode(mode));
             let receiver = open();
             channel.close();

@@ -1,9 +1,11 @@
 //! The end of the stream does not depend on the time at which a receiver looks.
 
-use shmarray::{Channel, ChannelMode, ChannelOptions};
+use shmarray::{Channel, ChannelOptions};
 
 use super::deaths::peer_that;
-use super::{create, is_nothing_there, message, number, open, receive, receive_all, send, waits};
+use super::{
+    STREAMS, create, is_nothing_there, message, number, open, receive, receive_all, send, waits,
+};
 use crate::support::scenario;
 
 /// Opens the channel, to send or to receive.
@@ -14,7 +16,7 @@ fn open_undecided() -> Channel {
 #[test]
 fn the_stream_ends_whenever_the_last_sender_leaves() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let early = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&early));
             let sender = open();
@@ -32,7 +34,7 @@ fn the_stream_ends_whenever_the_last_sender_leaves() {
 #[test]
 fn one_that_opens_and_closes_between_two_looks_has_ended_the_stream() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let receiver = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&receiver));
             open_undecided().close();
@@ -45,7 +47,7 @@ fn one_that_opens_and_closes_between_two_looks_has_ended_the_stream() {
 #[test]
 fn another_receiver_that_opens_and_closes_ends_nothing() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let receiver = create(&ChannelOptions::new().mode(mode));
             let another = open_undecided();
             assert!(waits(&receiver), "the other may send");
@@ -95,7 +97,7 @@ fn messages_of_earlier_senders_are_a_stream_that_ends() {
 #[test]
 fn a_sender_that_died_before_an_end_opened_does_not_end_its_stream() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let early = create(&ChannelOptions::new().mode(mode));
             assert!(is_nothing_there(&early));
             let peer = peer_that(&["1"]);

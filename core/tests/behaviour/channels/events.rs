@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelOptions, Delivered};
 
-use super::{create, is_nothing_there, open, receive, receive_all, send};
+use super::{STREAMS, create, is_nothing_there, open, receive, receive_all, send};
 use crate::support::{Peer, fork, scenario, serve};
 
 /// Waits until an fd is readable. `-1` waits without a limit.
@@ -20,7 +20,7 @@ fn is_readable(fd: i32, milliseconds: i32) -> bool {
 #[test]
 fn the_fd_is_readable_while_there_are_messages() {
     scenario(|| {
-        for mode in ChannelMode::ALL {
+        for mode in STREAMS {
             let sender = create(&ChannelOptions::new().mode(mode));
             let receiver = open();
             let fd = receiver.fd().unwrap();

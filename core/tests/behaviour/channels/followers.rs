@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 
 use shmarray::{
-    Channel, ChannelMode, ChannelOptions, ChannelStats, Delivered, ErrorKind, WhenFull,
+    Channel, ChannelMode, ChannelOptions, ChannelStats, Delivered, ErrorKind, Receives, WhenFull,
 };
 
 use super::{
@@ -39,6 +39,13 @@ pub(crate) fn peer() {
     become_user(FOLLOWER);
     let mut channel = None;
     serve(|line| {
+        if let Some(history) = line.strip_prefix("open with a history of ") {
+            let receives = Receives::WithHistory(history.parse().unwrap());
+            return match channel.insert(Channel::open("numbers", receives)) {
+                Ok(_) => "opened".to_owned(),
+                Err(error) => format!("{error}"),
+            };
+        }
         if let Some(handle) = line.strip_prefix("open ") {
             return match channel.insert(Channel::open(handle, true)) {
                 Ok(opened) => format!("is a follower: {}", opened.is_follower()),
@@ -91,6 +98,7 @@ pub(crate) fn peer() {
                 "forked".to_owned()
             }
             "poll" => format!("{}", channel.is_ready().unwrap()),
+            "wait for newer than 1" => format!("{:?}", channel.wait_newer(Some(1), None).unwrap()),
             other => panic!("{other}"),
         }
     });

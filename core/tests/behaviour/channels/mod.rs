@@ -13,7 +13,9 @@ mod forks;
 mod golden;
 mod handed_over;
 mod handles;
+mod histories;
 mod late_stores;
+mod latest;
 mod names;
 mod opened_by_handle;
 mod queues;
@@ -21,7 +23,10 @@ mod refusals;
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
+use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
+
+/// The modes in which a receiver has each message once.
+const STREAMS: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
 
 /// A time that is over at once.
 const AT_ONCE: Option<Duration> = Some(Duration::ZERO);

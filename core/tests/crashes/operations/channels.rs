@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use shmarray::{
     Access, Array, Channel, ChannelMode, ChannelOptions, ChannelStats, DType, Delivered, Loaned,
-    Posted, WhenFull,
+    Posted, Receives, WhenFull,
 };
 
 use super::{Operation, PLAIN, Traced};
 use crate::process::{kill, start};
-use crate::stage::Prop::{self, Broadcast, Dropping, Handles, Queue};
+use crate::stage::Prop::{self, Broadcast, Dropping, Handles, Latest, Queue};
 use crate::stage::{Kept, Stage};
 
 const SLOTS: u32 = 3;
@@ -25,6 +25,7 @@ pub(crate) fn furnish(prop: Prop) -> Option<Channel> {
     let options = match prop {
         Queue | Handles => options,
         Broadcast => options.mode(ChannelMode::Broadcast),
+        Latest => options.mode(ChannelMode::Latest),
         Dropping => options.when_full(WhenFull::DropOldest),
         _ => return None,
     };
@@ -94,6 +95,19 @@ fn goes_on(possible: &[&[i32]]) {
     drop(loans);
     (10..13).for_each(|number| send(&channel, number));
     assert_eq!([(); 4].map(|()| receive(&channel)), [Some(10), Some(11), Some(12), None]);
+}
+
+/// Checks that the latest value is one of some, and that it is overwritten.
+fn latest_goes_on(possible: &[i32]) {
+    let channel = open();
+    let found = receive(&channel).unwrap();
+    assert!(possible.contains(&found), "the latest value is {found}, and none of {possible:?}");
+    for number in 10..16 {
+        send(&channel, number);
+        assert_eq!(receive(&channel), Some(number));
+    }
+    let loans: Vec<_> = (1..SLOTS).map(|_| channel.loan(AT_ONCE).unwrap()).collect();
+    assert!(loans.iter().all(|loan| matches!(loan, Loaned::Loan(_))), "a slot is lost: {loans:?}");
 }
 
 /// The ends of living processes and of messages that can still be received.
@@ -260,6 +274,50 @@ pub(super) static ROWS: &[Operation] = &[
             })
         },
         then: |_| goes_on(&[&[]]),
+        ..PLAIN
+    },
+    Operation {
+        name: "join a broadcast with a history",
+        props: &[Broadcast],
+        prepare: |_| {
+            Box::new(|| {
+                let channel = Channel::open(CHANNEL, Receives::WithHistory(2)).unwrap();
+                assert_eq!([(); 3].map(|()| receive(&channel)), [Some(1), Some(2), None]);
+                Kept { others: vec![Box::new(channel)], ..Kept::default() }
+            })
+        },
+        then: |_| goes_on(&[&[]]),
+        ..PLAIN
+    },
+    Operation {
+        name: "send latest values",
+        props: &[Latest],
+        prepare: |_| with(open(), |channel| (3..7).for_each(|number| send(channel, number))),
+        then: |_| latest_goes_on(&[2, 3, 4, 5, 6]),
+        ..PLAIN
+    },
+    Operation {
+        name: "read the latest value in place and as a copy",
+        props: &[Latest],
+        prepare: |_| {
+            with(open(), |channel| {
+                let in_place = channel.receive(AT_ONCE).unwrap();
+                assert_eq!(receive(channel), Some(2));
+                drop(in_place);
+            })
+        },
+        then: |_| latest_goes_on(&[2]),
+        ..PLAIN
+    },
+    Operation {
+        name: "recover what a dead process had of the latest value",
+        props: &[Latest],
+        prepare: |_| {
+            let channel = open();
+            leave_a_dead_one();
+            with(channel, |channel| (3..7).for_each(|number| send(channel, number)))
+        },
+        then: |_| latest_goes_on(&[2, 3, 4, 5, 6]),
         ..PLAIN
     },
     Operation {

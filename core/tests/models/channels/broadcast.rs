@@ -67,6 +67,8 @@ struct Actor {
     end: u8,
     next: u8,
     last: u8,
+    /// How many earlier messages a receiver has first.
+    history: i8,
     loan: Loan,
     may_die: bool,
 }
@@ -98,6 +100,7 @@ fn actor(at: At, end: u8, messages: (u8, u8), may_die: bool) -> Actor {
         end,
         next: messages.0,
         last: messages.1,
+        history: 0,
         loan: Loan { slot: 0, word: EMPTY },
         may_die,
     }
@@ -109,6 +112,10 @@ fn sender(end: u8, first: u8, last: u8) -> Actor {
 
 fn receiver(end: u8) -> Actor {
     actor(At::JoinTail, end, (0, 0), true)
+}
+
+fn late_receiver(end: u8, history: i8) -> Actor {
+    Actor { history, ..receiver(end) }
 }
 
 fn bit(number: i8) -> u8 {
@@ -336,7 +343,7 @@ impl Broadcast {
                 At::JoinTailAgain
             }
             At::StoreCursor(tail) => {
-                self.cursors[end] = tail;
+                self.cursors[end] = (tail - me.history).max(0);
                 At::Receive
             }
             _ => return None,
@@ -473,6 +480,16 @@ fn two_senders(protocol: Protocol) -> Broadcast {
 fn every_receiver_has_every_message_where_a_full_channel_blocks() {
     must_hold("one sender, two receivers", two_receivers(Protocol::Blocks));
     must_hold("two senders, one receiver", two_senders(Protocol::Blocks));
+}
+
+#[test]
+fn a_receiver_with_a_history_has_every_message_from_its_join_on() {
+    for protocol in [Protocol::Blocks, Protocol::DropsOldest] {
+        let actors = [sender(0, 1, 3), late_receiver(1, 2), receiver(2)];
+        must_hold("one sender, a late receiver", Broadcast::new(protocol, 1, &actors));
+    }
+    let actors = [sender(0, 1, 3), late_receiver(1, 2), receiver(2)];
+    must_be_caught("joins at once", Broadcast::new(Protocol::JoinsAtOnce, 1, &actors));
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //! * queue: each message is taken once, after all messages with smaller numbers;
 //! * broadcast: a receiver has each message with a number from its join on, in order, or counts it
 //!   as missed; where a full channel blocks, it misses none;
+//! * latest: a receiver reads a value that is whole, and a sender finds a slot whatever receivers
+//!   have, unless other senders have the rest;
 //! * nobody sleeps beside a message once the senders are done;
 //! * the stream ends for a receiver when the last sender has left or died, and not before, and a
 //!   sender that had left before the receiver joined ends nothing; a process that was given an end
@@ -21,6 +23,7 @@
 
 mod broadcast;
 mod ending;
+mod latest;
 mod publish;
 mod queue;
 mod ring;

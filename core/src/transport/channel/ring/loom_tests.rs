@@ -11,6 +11,7 @@ use loom::cell::UnsafeCell;
 use loom::thread::{self, JoinHandle};
 
 use super::*;
+use crate::header::control::Ordering::Relaxed;
 use crate::header::control::loom_scenarios::{Scenario, scenarios};
 use crate::header::format::{ChannelLayout, ChannelMode, Payload, WhenFull};
 use crate::transport::channel::ends::{Ends, HELD, RECEIVES};
@@ -24,6 +25,8 @@ scenarios! {
     a_receiver_of_a_broadcast_sees_each_message: 3;
     one_that_joins_misses_nothing_from_then_on: 3;
     one_that_joins_misses_nothing_that_another_process_drops: 2;
+    the_latest_value_is_not_written_while_it_is_pinned: 2;
+    a_copy_of_the_latest_value_is_whole: 2;
     two_that_recover_a_dead_sender_free_its_slot_once: 2;
     a_message_of_a_dead_sender_is_received_once: 2;
     a_receiver_that_goes_to_sleep_sees_the_message_or_is_seen: 4;
@@ -123,6 +126,39 @@ mod bodies {
         assert_eq!(channel.receive_broadcast(1, next).is_some(), next < end);
     }
 
+    pub(super) fn the_latest_value_is_not_written_while_it_is_pinned() {
+        let channel = Model::new(ChannelMode::Latest, 3);
+        channel.hold(1, ALIVE);
+        channel.send_latest(0, 1);
+        let reader = spawn(move || match channel.ring.latest(1) {
+            Latest::Pinned(taken) => channel.read(taken, |taken| channel.ring.unpin(1, taken.slot)),
+            Latest::Unpinned(_) => 2, // the next one
+            Latest::Nothing => panic!("it was sent"),
+        });
+        channel.send_latest(0, 2);
+        channel.send_latest(0, 3);
+        assert!([1, 2, 3].contains(&reader.join().unwrap()));
+    }
+
+    /// The slot that may be pinned is: so the values lie in the others, one after the other.
+    pub(super) fn a_copy_of_the_latest_value_is_whole() {
+        let channel = Model::new(ChannelMode::Latest, 3);
+        channel.hold(2, ALIVE);
+        channel.send_copied(0, 1);
+        assert!(matches!(channel.ring.latest(2), Latest::Pinned(_)));
+        channel.send_copied(0, 2);
+        let reader = spawn(move || {
+            let Latest::Unpinned(taken) = channel.ring.latest(1) else { panic!("it may pin none") };
+            let copied = channel.words.slot_head(taken.slot, COPIED).load(Relaxed);
+            if channel.ring.is_whole(taken) {
+                assert_eq!(copied, taken.number + 1 - channel.first(), "it is another's");
+            }
+        });
+        channel.send_copied(0, 3);
+        channel.send_copied(0, 4);
+        reader.join().unwrap();
+    }
+
     pub(super) fn two_that_recover_a_dead_sender_free_its_slot_once() {
         let channel = Model::new(ChannelMode::Queue, 1);
         channel.hold(0, DEAD);
@@ -186,6 +222,8 @@ mod bodies {
 
 /// The number of the first message, where there is one slot.
 const FIRST: u64 = 1;
+/// A word of a slot's head that stands for a payload.
+const COPIED: usize = 2;
 /// An owner that is dead, and one that is not.
 const DEAD: u64 = 7;
 const ALIVE: u64 = 3;
@@ -278,6 +316,29 @@ impl Model {
 
     fn send(&self, end: u32, value: u64) -> Option<u64> {
         self.loan(end).map(|loan| self.publish(loan, value))
+    }
+
+    /// The number of the first message.
+    fn first(&self) -> u64 {
+        u64::from(self.words.layout().ring_words)
+    }
+
+    fn loan_latest(&self, end: u32) -> Taken {
+        self.ring.drop_all_but_latest();
+        self.loan(end).expect("whatever the reader has, there is one")
+    }
+
+    /// Sends a value as a sender of the latest value does.
+    fn send_latest(&self, end: u32, value: u64) {
+        let loan = self.loan_latest(end);
+        self.publish(loan, value);
+    }
+
+    /// The same, with a payload that is read while it is written.
+    fn send_copied(&self, end: u32, value: u64) {
+        let loan = self.loan_latest(end);
+        self.words.slot_head(loan.slot, COPIED).store(value, Relaxed);
+        self.ring.publish(loan);
     }
 
     fn receive(&self, end: u32) -> Option<u64> {

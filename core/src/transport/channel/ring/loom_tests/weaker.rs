@@ -43,6 +43,21 @@ const NEEDED: &[Needed] = &[
     ("self.words.pins(end, slot).clear(pin(slot));", Loss::Release, "a_pinned_slot_is_not_written"),
     ("fence_after_rmw(); // C2", Loss::Fence, "a_pinned_slot_is_not_written"),
     (
+        "fence_after_rmw(); // C2: of the latest value",
+        Loss::Fence,
+        "the_latest_value_is_not_written_while_it_is_pinned",
+    ),
+    (
+        "fence_after_rmw(); // C8: the payload is written afterwards",
+        Loss::Fence,
+        "a_copy_of_the_latest_value_is_whole",
+    ),
+    (
+        "fence(SeqCst); // C8: what was read comes before it",
+        Loss::Fence,
+        "a_copy_of_the_latest_value_is_whole",
+    ),
+    (
         "fence_after_rmw(); // C1: the pins are loaded afterwards",
         Loss::Fence,
         "a_pinned_slot_is_not_written",
