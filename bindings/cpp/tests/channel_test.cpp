@@ -312,6 +312,57 @@ TEST("each_receiver_of_a_broadcast_gets_each_message") {
     CHECK(late->missed() == 3);
 }
 
+TEST("one_that_opens_a_broadcast_late_gets_its_history") {
+    auto chosen = slots(8);
+    chosen.mode = shmarray::channel_mode::broadcast;
+    auto sends = channel<int>::create("numbers", {1}, chosen);
+    for (int number = 0; number < 5; ++number)
+        CHECK(sends.send(&number, {1}) == outcome::done);
+    shmarray::open_options late;
+    late.history = 2;
+    auto receives = channel<const int>::open("numbers", late);
+    sends.close();
+    std::vector<int> numbers;
+    for (const auto &message : receives)
+        numbers.push_back(message.array()(0));
+    CHECK(numbers == std::vector<int>{3, 4});
+    auto queue = channel<int>::create("queue", {1});
+    CHECK_THROWS_AS(channel<int>::open("queue", late), shmarray::invalid_argument);
+    CHECK_THROWS_AS(queue.wait_newer(), shmarray::invalid_argument);
+}
+
+TEST("the_latest_value_is_read_by_all_as_often_as_they_like") {
+    auto chosen = slots(3);
+    chosen.mode = shmarray::channel_mode::latest;
+    auto sends = channel<int>::create("pose", {2}, chosen);
+    auto reads = channel<const int>::open("pose");
+    CHECK(reads.wait_newer({}, 0ns) == outcome::timed_out);
+    for (int number = 0; number < 4; ++number) {
+        const int values[] = {number, -number};
+        CHECK(sends.send(values, {2}, "", 0ns) == outcome::done);
+    }
+    auto first = reads.receive(), again = reads.receive();
+    CHECK(first->array()(1) == -3);
+    CHECK(again->array()(1) == -3);
+    CHECK(first->sequence() == 3);
+    CHECK(first->age() < 1h);
+    CHECK(reads.wait_newer(first->sequence(), 0ns) == outcome::timed_out);
+    CHECK(reads.wait_newer(2) == outcome::done);
+    // Two values are kept, one of them a copy, and a sender still overwrites the latest.
+    for (int number = 4; number < 10; ++number) {
+        const int values[] = {number, -number};
+        CHECK(sends.send(values, {2}, "", 0ns) == outcome::done);
+    }
+    CHECK(first->array()(0) == 3);
+    CHECK(again->array()(0) == 3);
+    sends.close();
+    std::vector<int> newer;
+    for (const auto &message : reads)
+        newer.push_back(message.array()(0));
+    CHECK(newer == std::vector<int>{9});
+    CHECK(reads.wait_newer(9) == outcome::closed);
+}
+
 TEST("shapes_vary_and_handles_travel") {
     shmarray::channel_options chosen;
     chosen.varying = true;

@@ -17,7 +17,7 @@ use std::sync::{Mutex, PoisonError};
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{Delivered, Loaned, Posted};
+use shmarray::{ChannelMode, Delivered, Loaned, Posted, Receives, WaitOutcome};
 
 use crate::dimensions;
 use crate::dtypes;
@@ -52,7 +52,7 @@ impl Channel {
     fn open(
         py: Python<'_>,
         handle_or_name: &str,
-        receives: bool,
+        receives: Receives,
         timeout: Option<f64>,
     ) -> PyResult<Self> {
         let channel = match timeout {
@@ -65,7 +65,7 @@ impl Channel {
             let text = format!("there was no channel {handle_or_name} in that time");
             return Err(timed_out(&text));
         };
-        Ok(Self::new(channel, receives))
+        Ok(Self::new(channel, receives != Receives::Later))
     }
 
     /// Takes a slot, at first without releasing the GIL.
@@ -120,6 +120,38 @@ impl Channel {
         }
     }
 
+    /// Returns whether the latest value is newer than one with a sequence number, after at most so
+    /// many seconds.
+    fn is_newer(
+        &self,
+        py: Python<'_>,
+        sequence: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        let attempt = |left| self.channel.wait_newer(sequence, left);
+        let is_timeout = |awaited: &_| *awaited == WaitOutcome::TimedOut;
+        match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
+            WaitOutcome::Newer => Ok(true),
+            WaitOutcome::TimedOut => Ok(false),
+            outcome @ WaitOutcome::Ended { died, .. } => {
+                self.sender_died.store(died, Relaxed);
+                Err(PyEOFError::new_err(outcome.to_string()))
+            }
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
+        }
+    }
+
+    /// Receives the next message of a loop. Of the latest value it is newer than the last.
+    fn receive_next(&self, py: Python<'_>, last: &Mutex<Option<u64>>) -> PyResult<Held> {
+        if self.channel.mode() == ChannelMode::Latest {
+            let sequence = *last.lock().unwrap_or_else(PoisonError::into_inner);
+            self.is_newer(py, sequence, None).map_err(|error| stops(py, error))?;
+        }
+        let held = self.receive_held(py, None).map_err(|error| stops(py, error))?;
+        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.delivery.sequence());
+        Ok(held)
+    }
+
     fn receive_held(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Held> {
         let delivery = self.receive_delivery(py, timeout)?;
         let array = self.arrays.view(py, delivery.slot(), delivery.array())?;
@@ -148,7 +180,7 @@ fn text_to_open<'a>(name: &'a Bound<'_, PyAny>) -> PyResult<Cow<'a, str>> {
 #[pymethods]
 impl Channel {
     /// Makes a channel, with options, or opens one, also by its handle. `shape` is None for a
-    /// channel of handles.
+    /// channel of handles, `history` for one that receives from its first receive on.
     #[new]
     fn of(
         py: Python<'_>,
@@ -156,10 +188,15 @@ impl Channel {
         shape: Option<Vec<Bound<'_, PyAny>>>,
         dtype: &Bound<'_, PyAny>,
         options: Option<Options>,
-        receives: bool,
+        history: Option<u32>,
         timeout: Option<f64>,
     ) -> PyResult<Self> {
         let Some(options) = options else {
+            let receives = match history {
+                None => Receives::Later,
+                Some(0) => Receives::Now,
+                Some(history) => Receives::WithHistory(history),
+            };
             return Self::open(py, &text_to_open(name)?, receives, timeout);
         };
         let name: &str = name.extract()?;
@@ -171,7 +208,7 @@ impl Channel {
             }
             None => py.detach(|| shmarray::Channel::create_by_handle(name, &options)),
         };
-        channel.map(|channel| Self::new(channel, receives)).map_err(to_py)
+        channel.map(|channel| Self::new(channel, false)).map_err(to_py)
     }
 
     /// Returns a context manager: the array of a free slot, published at the end.
@@ -240,11 +277,22 @@ impl Channel {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Arrays {
-        Arrays { channel: slf.unbind(), held: Mutex::new(None) }
+        Arrays { channel: slf.unbind(), held: Mutex::new(None), last: Mutex::new(None) }
     }
 
     fn _deliveries(slf: Bound<'_, Self>) -> Deliveries {
-        Deliveries { channel: slf.unbind(), delivery: Mutex::new(None) }
+        Deliveries { channel: slf.unbind(), delivery: Mutex::new(None), last: Mutex::new(None) }
+    }
+
+    /// Returns whether the latest value is newer than one, and waits for that.
+    #[pyo3(signature = (sequence=None, timeout=None))]
+    fn wait_newer(
+        &self,
+        py: Python<'_>,
+        sequence: Option<u64>,
+        timeout: Option<f64>,
+    ) -> PyResult<bool> {
+        self.is_newer(py, sequence, timeout)
     }
 
     /// Returns whether a receive would not wait, and waits for that at most so many seconds.
@@ -501,6 +549,8 @@ fn finish(finish: impl FnOnce(Python<'_>) -> PyResult<()>) {
 pub(crate) struct Arrays {
     channel: Py<Channel>,
     held: Mutex<Option<Held>>,
+    /// The sequence number of the last message.
+    last: Mutex<Option<u64>>,
 }
 
 #[pymethods]
@@ -514,7 +564,7 @@ impl Arrays {
         if let Some(held) = take(&self.held) {
             held.end(py, channel)?;
         }
-        let held = channel.receive_held(py, None).map_err(|error| stops(py, error))?;
+        let held = channel.receive_next(py, &self.last)?;
         let array = held.array.ndarray(py);
         put(&self.held, held);
         Ok(array)
@@ -535,6 +585,8 @@ impl Drop for Arrays {
 pub(crate) struct Deliveries {
     channel: Py<Channel>,
     delivery: Mutex<Option<Py<Delivery>>>,
+    /// The sequence number of the last message.
+    last: Mutex<Option<u64>>,
 }
 
 #[pymethods]
@@ -547,7 +599,7 @@ impl Deliveries {
         if let Some(delivery) = take(&self.delivery) {
             delivery.get().end(py)?;
         }
-        let held = self.channel.get().receive_held(py, None).map_err(|error| stops(py, error))?;
+        let held = self.channel.get().receive_next(py, &self.last)?;
         let delivery = Bound::new(py, Delivery::new(py, self.channel.clone_ref(py), held))?;
         put(&self.delivery, delivery.clone().unbind());
         Ok(delivery)

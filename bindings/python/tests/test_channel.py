@@ -215,6 +215,96 @@ def test_each_receiver_of_a_broadcast_sees_each_message_and_is_told_what_it_miss
     assert received(late) == 9
 
 
+def test_one_that_opens_a_broadcast_late_has_its_history():
+    sends = numbers(mode="broadcast")
+    for number in range(5):
+        send(sends, number)
+    late = Channel.open("numbers", history=2)
+    with pytest.raises(ValueError, match="history"):
+        Channel.open("numbers", history=2, receive=False)
+    sends.close()
+    assert [(int(m.array[0]), m.missed) for m in late.messages()] == [(3, 0), (4, 0)]
+
+
+@pytest.mark.parametrize("mode", ["queue", "latest"])
+def test_what_is_no_broadcast_has_no_history(mode):
+    channel = numbers(mode=mode)
+    with pytest.raises(ValueError, match="history"):
+        Channel.open(channel.name, history=1)
+
+
+def test_the_latest_value_is_read_as_often_as_one_likes():
+    sends = numbers(mode="latest", slots=3)
+    reads = Channel.open("numbers")
+    assert not reads.wait_newer(timeout=0)
+    for number in range(4):
+        send(sends, number, timeout=0)
+    kept = []
+    for _ in range(3):  # one lies in its slot, the others are copies
+        with reads.receive_message() as message:
+            kept.append(message.keep())
+            assert (message.sequence, int(message.array[0])) == (3, 3)
+            assert 0 <= message.age < 3600
+    assert not reads.wait_newer(3, 0.01)
+    assert not reads.poll()
+    for number in range(4, 10):
+        send(sends, number, timeout=0)
+    assert reads.wait_newer(3)
+    assert reads.poll()
+    assert [a.tolist() for a in kept] == [[3, 3]] * 3
+    sends.close()
+    assert [(int(m.array[0]), m.missed) for m in reads.messages()] == [(9, 5)]
+    assert received(reads) == 9
+    with pytest.raises(EOFError):
+        reads.wait_newer(9)
+    assert not reads.sender_died
+
+
+def test_iterations_over_the_latest_value_have_each_that_is_newer():
+    sends = numbers(mode="latest")
+    reads = Channel.open("numbers")
+    send(sends, 0)
+    seen = []
+    for one, other in zip(reads, reads.messages(), strict=True):
+        assert one[0] == other.array[0] == len(seen)
+        seen.append(int(one[0]))
+        if len(seen) == 5:
+            break
+        send(sends, len(seen))
+    assert seen == [0, 1, 2, 3, 4]
+
+
+READ_LATEST = """
+import shmarray
+reads = shmarray.Channel.open("frames")
+print('"opened"', flush=True)
+last = -1
+for message in reads.messages():
+    values = message.array
+    assert (values == values[0, 0]).all(), "a torn value"
+    assert message.sequence > last
+    last = message.sequence
+print(last, flush=True)
+"""
+
+
+def test_readers_of_the_latest_value_see_it_whole_and_delay_no_sender(start_python):
+    sends = Channel.create("frames", (480, 640), "i4", mode="latest", slots=4)
+    readers = [start_python(READ_LATEST) for _ in range(2)]
+    assert [reader.hear() for reader in readers] == ["opened"] * 2
+    kept = Channel.open("frames")
+    views = []
+    for number in range(300):
+        with sends.loan(timeout=0) as frame:
+            frame[:] = number
+        if number < 3:
+            with kept.receive_message() as message:
+                views.append(message.keep())
+    sends.close()
+    assert [reader.hear() for reader in readers] == [299] * 2
+    assert [(v == number).all() for number, v in enumerate(views)] == [True] * 3
+
+
 def test_full_channels_wait_or_raise():
     waits = numbers(slots=1)
     send(waits, 1)
@@ -481,6 +571,11 @@ def test_exist_ok_and_persist():
         (lambda: Channel.create("b", 2, "i4", slots=-1), ValueError, "slots"),
         (lambda: Channel.create("b", 2, "i4", ends=5000), ValueError, "ends"),
         (lambda: Channel.create("b", 2, "i4", mode="other"), ValueError, "mode"),
+        (lambda: Channel.create("b", 2, "i4", mode="latest", slots=2), ValueError, "at least 3"),
+        (lambda: Channel.create_by_handle("b", mode="latest"), ValueError, "mode"),
+        (lambda: Channel.create("b", 2, "i4").wait_newer(), ValueError, "no latest value"),
+        (lambda: Channel.open("b", history=-1), ValueError, "history"),
+        (lambda: Channel.open("b", history="x"), TypeError, "integer"),
         (lambda: Channel.create("b", 2, "i4", when_full="x"), ValueError, "when_full"),
         (lambda: Channel.create("b", 2, "i4", file_mode=0o644), ValueError, "file_mode"),
         (lambda: Channel.create("b", 1 << 50, "i4"), (MemoryError, OSError), "bytes asked"),

@@ -49,3 +49,28 @@ def test_a_task_that_waits_sees_that_another_closes():
         return await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [type(error) for error in asyncio.run(close_meanwhile())] == [ValueError] * 2
+
+
+def test_tasks_that_share_a_channel_of_the_latest_value_each_see_the_last():
+    sends = Channel.create("pose", (), "i8", mode="latest")
+    reads = Channel.open("pose")
+
+    async def last_seen():
+        seen = []
+        async with asyncio.timeout(60):
+            async for message in reads.messages():
+                seen.append(int(message.array))
+                await asyncio.sleep(0)
+        return seen
+
+    async def both():
+        tasks = [asyncio.create_task(last_seen()) for _ in range(2)]
+        for number in range(50):
+            sends.send(np.array(number))
+            await asyncio.sleep(0)
+        sends.close()
+        return await asyncio.gather(*tasks)
+
+    for seen in asyncio.run(both()):
+        assert seen == sorted(set(seen)), "each newer one, once"
+        assert seen[-1] == 49

@@ -186,6 +186,59 @@ class ChannelTest < SharedMemoryTest
     assert_equal 9, received(late)
   end
 
+  def test_one_that_opens_a_broadcast_late_has_its_history
+    sends = numbers(mode: :broadcast)
+    5.times { |number| post(sends, number) }
+    late = other(history: 2)
+    assert_raises(ArgumentError) { other(history: 2, receive: false) }
+    assert_raises(ArgumentError) { other(history: -1) }
+    sends.close
+    seen = []
+    late.each { |a, message| seen << [a[0], message.missed] }
+    assert_equal [[3, 0], [4, 0]], seen
+    queue = Shmarray::Channel.create("queue", :int32, [2])
+    error = assert_raises(ArgumentError) { Shmarray::Channel.open(queue.handle, history: 1) }
+    assert_match(/history/, error.message)
+  end
+
+  def test_the_latest_value_is_read_as_often_as_one_likes
+    sends = numbers(mode: :latest, slots: 3)
+    reads = other
+    assert_equal :latest, reads.mode
+    refute reads.wait_newer(timeout: 0)
+    4.times { |number| post(sends, number, timeout: 0) }
+    kept = Array.new(2) { reads.receive { |_, message| message.keep } } # one of them is a copy
+    sequence = reads.receive { |_, message| message.sequence }
+    assert_operator (reads.receive { |_, message| message.age }), :<, 3600
+    assert_equal 3, sequence
+    refute reads.wait_newer(sequence, timeout: 0.01)
+    refute_predicate reads, :ready?
+    (4..9).each { |number| post(sends, number, timeout: 0) }
+    assert reads.wait_newer(sequence)
+    assert_predicate reads, :ready?
+    assert_equal [[3, 3]] * 2, kept.map(&:to_a)
+    sends.close
+    assert_equal [9], (reads.map { |a| a[0] })
+    assert_equal 9, received(reads)
+    assert_raises(EOFError) { reads.wait_newer(9) }
+    refute_predicate reads, :sender_died?
+    queue = Shmarray::Channel.create("queue", :int32, [2])
+    assert_raises(ArgumentError) { queue.wait_newer }
+  end
+
+  def test_each_goes_over_the_latest_values_that_are_newer
+    sends = numbers(mode: :latest)
+    post(sends, 0)
+    seen = []
+    other.each do |a|
+      seen << a[0]
+      break if seen.size == 5
+
+      post(sends, seen.size)
+    end
+    assert_equal [0, 1, 2, 3, 4], seen
+  end
+
   def test_full_channels_wait_or_raise
     waits = numbers(slots: 1)
     post(waits, 1)

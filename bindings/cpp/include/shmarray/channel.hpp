@@ -44,8 +44,11 @@ inline namespace SHMARRAY_MODE {
 
 /// Who receives a message.
 enum class channel_mode : shma_channel_mode {
-    queue = SHMA_CHANNEL_QUEUE,        ///< one of the receivers
-    broadcast = SHMA_CHANNEL_BROADCAST ///< each receiver, from when it joined
+    queue = SHMA_CHANNEL_QUEUE,         ///< one of the receivers
+    broadcast = SHMA_CHANNEL_BROADCAST, ///< each receiver, from when it joined
+    /// Each receiver, which reads the last message as often as it likes: receive() waits only for
+    /// the first one, wait_newer() for the next. No sender waits for receivers. At least 3 slots.
+    latest = SHMA_CHANNEL_LATEST
 };
 
 /// What a sender does when all slots are taken.
@@ -76,6 +79,9 @@ struct open_options {
     /// How long to wait until there is such a channel; by default not at all. Without a value
     /// there is no limit.
     shmarray::timeout timeout = std::chrono::nanoseconds(0);
+    /// Receives first at most so many earlier messages of a broadcast: the last ones of which the
+    /// slots have not been needed for others.
+    std::uint32_t history = 0;
 };
 
 namespace detail {
@@ -212,6 +218,12 @@ class delivery {
         return system_clock::time_point(std::chrono::duration_cast<system_clock::duration>(since));
     }
 
+    /// Returns the time since the message was published, by the system's clock.
+    std::chrono::nanoseconds age() const noexcept {
+        return std::chrono::nanoseconds(
+            static_cast<std::int64_t>(shma_delivery_age_ns(held_.get())));
+    }
+
     /// Returns how many messages were dropped since the one that was received before.
     std::uint64_t missed() const noexcept { return shma_delivery_missed(held_.get()); }
 
@@ -303,7 +315,8 @@ class channel {
     /// Opens the channel that has a name or a handle, and waits for a name as long as
     /// chosen.timeout says. Throws not_found if there is none, dtype_mismatch or invalid_argument
     /// if it has another dtype or another number of dimensions, invalid_argument or invalid_handle
-    /// if the name or the handle is not a channel's, and stale_handle.
+    /// if the name or the handle is not a channel's, stale_handle, and invalid_argument if there is
+    /// a chosen.history and the channel is no broadcast.
     static channel open(std::string_view handle_or_name, const open_options &chosen = {}) {
         return try_open(handle_or_name, chosen).value();
     }
@@ -313,9 +326,13 @@ class channel {
         if (!terminated)
             return terminated.error();
         shma_channel *produced = nullptr;
-        auto called = detail::call(shma_channel_open, terminated->c_str(),
-                                   static_cast<std::int32_t>(chosen.receives),
-                                   nanoseconds(chosen.timeout), &produced);
+        const std::int64_t longest = nanoseconds(chosen.timeout);
+        auto called =
+            chosen.history > 0
+                ? detail::call(shma_channel_open_with_history, terminated->c_str(), chosen.history,
+                               longest, &produced)
+                : detail::call(shma_channel_open, terminated->c_str(),
+                               static_cast<std::int32_t>(chosen.receives), longest, &produced);
         if (!called)
             return called.error();
         if (*called == SHMA_TIMED_OUT)
@@ -402,8 +419,25 @@ class channel {
         return maybe<delivery>(delivery(produced, *std::move(in_slot)));
     }
 
-    /// An input iterator over the messages, until no process sends any more, or the channel is
-    /// closed, also by another thread. It throws like receive().
+    /// Waits until the latest value is newer than the one with that number, by default than none.
+    /// Returns done, timed_out, closed or sender_died. Throws like loan(), and invalid_argument if
+    /// the channel's mode is not latest.
+    outcome wait_newer(std::optional<std::uint64_t> sequence = {}, timeout longest = {}) const {
+        return try_wait_newer(sequence, longest).value();
+    }
+    result<outcome> try_wait_newer(std::optional<std::uint64_t> sequence = {},
+                                   timeout longest = {}) const {
+        const auto number = sequence ? static_cast<std::int64_t>(*sequence) : -1;
+        auto called =
+            detail::call(shma_channel_wait_newer, held_.get(), number, nanoseconds(longest));
+        if (!called)
+            return called.error();
+        return static_cast<outcome>(*called);
+    }
+
+    /// An input iterator over the messages, of the latest value over each that is newer, until no
+    /// process sends any more, or the channel is closed, also by another thread. It throws like
+    /// receive().
     class iterator {
       public:
         using iterator_category = std::input_iterator_tag;
@@ -418,8 +452,11 @@ class channel {
         delivery &operator*() const noexcept { return *current_; }
         delivery *operator->() const noexcept { return current_.get(); }
         iterator &operator++() {
+            std::optional<std::uint64_t> last;
+            if (current_)
+                last = current_->sequence();
             current_.reset(); // its slot may be the only one
-            auto received = from_->try_receive();
+            auto received = from_->try_receive_after(last);
             if (!received && from_->is_closed_) {
                 from_ = nullptr;
                 return *this;
@@ -550,6 +587,18 @@ class channel {
             return in_slot.error();
         }
         return maybe<loan_type>(loan_type(produced, *std::move(in_slot)));
+    }
+
+    /// Receives a message; of the latest value one that is newer than the last.
+    result<maybe<delivery>> try_receive_after(std::optional<std::uint64_t> last) const {
+        if (shma_channel_is_latest(held_.get()) != 0) {
+            auto newer = try_wait_newer(last);
+            if (!newer)
+                return newer.error();
+            if (*newer != outcome::done)
+                return maybe<delivery>(*newer);
+        }
+        return try_receive();
     }
 
     struct closer {

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 _OURS_ALONE = 0o600
 # An event loop's other tasks wait no longer than this for one that receives without waiting.
 _LONGEST_TURN_SECONDS = 0.0005
+# As a process that sleeps at a channel does.
+_LOOK_SECONDS = 0.1
 
 _T = TypeVar("_T")
 
@@ -29,8 +31,9 @@ class Channel(_core.Channel):
     slot itself. Nothing is copied. Programs in other languages open the same channel.
 
     ``Channel.create`` makes one and ``Channel.open`` opens one. Each message goes to one receiver
-    (``mode="queue"``) or to all (``"broadcast"``), in the order of each sender. A process that is
-    killed costs the others the message that it had, and nothing else.
+    (``mode="queue"``) or to all (``"broadcast"``), in the order of each sender; or the last one is
+    there for all (``"latest"``). A process that is killed costs the others the message that it had,
+    and nothing else.
 
     A channel lives while anyone has it open. Several threads may use one; once it has sent, it
     counts as a sender for all of them, so a process that reads its own channel to the end opens it
@@ -65,7 +68,7 @@ class Channel(_core.Channel):
         dtype: DTypeLike,
         *,
         slots: int = 8,
-        mode: Literal["queue", "broadcast"] = "queue",
+        mode: Literal["queue", "broadcast", "latest"] = "queue",
         when_full: Literal["block", "drop_oldest", "error"] = "block",
         exist_ok: bool = False,
         varying: bool = False,
@@ -86,8 +89,12 @@ class Channel(_core.Channel):
         slots : int, default 8
             How many messages can be under way, on loan or looked at, at most 1023. Their memory is
             reserved now.
-        mode : "queue" or "broadcast"
-            Whether a message goes to one receiver, or to each from when that joined.
+        mode : "queue", "broadcast" or "latest"
+            Whether a message goes to one receiver, or to each from when that joined; or whether
+            only the last one is there, which any number of receivers read as often as they like,
+            and each sender overwrites without waiting for them. Then there are at least 3 slots:
+            half of them can be looked at in place, and a value in the other half is copied when it
+            is received.
         when_full : "block", "drop_oldest" or "error"
             What a sender does when all slots are taken: it waits; it drops the oldest message, and
             receivers are told how many they missed; or it raises ``shmarray.Full``.
@@ -99,8 +106,8 @@ class Channel(_core.Channel):
         persist : bool, default False
             The channel outlives its processes, until ``shmarray.unlink(name)``.
         file_mode : int, default 0o600
-            Permission bits. With 0o644 processes of other users can follow a broadcast: they get
-            copies of its messages, and no sender waits for them.
+            Permission bits. With 0o644 processes of other users can follow a broadcast or the
+            latest value: they get copies of it, and no sender waits for them.
         ends : int, default 128
             How many processes and threads can have it open, at most 1023.
 
@@ -114,7 +121,7 @@ class Channel(_core.Channel):
         _prepare()
         options = _options(slots, mode, when_full, exist_ok, varying, persist, file_mode, ends)
         of = (_dimensions(shape), np.dtype(dtype))
-        return super().__new__(cls, name, *of, options, False, None)
+        return super().__new__(cls, name, *of, options, None, None)
 
     @classmethod
     def create_by_handle(
@@ -122,7 +129,7 @@ class Channel(_core.Channel):
         name: str,
         *,
         slots: int = 8,
-        mode: Literal["queue", "broadcast"] = "queue",
+        mode: Literal["queue", "broadcast", "latest"] = "queue",
         when_full: Literal["block", "drop_oldest", "error"] = "block",
         exist_ok: bool = False,
         ends: int = 128,
@@ -143,32 +150,52 @@ class Channel(_core.Channel):
         """
         _prepare()
         options = _options(slots, mode, when_full, exist_ok, False, False, _OURS_ALONE, ends)
-        return super().__new__(cls, name, None, None, options, False, None)
+        return super().__new__(cls, name, None, None, options, None, None)
 
     @classmethod
-    def open(cls, name: Handle | str, *, receive: bool = True, timeout: float | None = 0) -> Self:
+    def open(
+        cls,
+        name: Handle | str,
+        *,
+        receive: bool = True,
+        history: int = 0,
+        timeout: float | None = 0,
+    ) -> Self:
         """Opens the channel that has a name, or a handle: ``Channel.handle`` or its text.
 
         A broadcast is received from now on, or with ``receive=False`` from the first ``receive``
         on. Pass that where you only send: a receiver that never receives stops every sender of a
-        broadcast, and itself.
+        broadcast, and itself. With a ``history`` it first receives so many earlier messages: the
+        last ones of which the slots have not been needed for others.
 
         If there is no such channel it raises FileNotFoundError at once; with a ``timeout`` it waits
         for one so many seconds and raises TimeoutError, with None it waits without a limit.
         A broadcast of another user that was made with ``file_mode=0o644`` is followed: each message
         is copied, and ``is_follower`` is True.
 
-        Raises ValueError if the name or the handle is an array's, or if all ends of the channel are
-        in use. Raises FileNotFoundError if the channel of a handle has ended, and StaleHandleError
-        if its segment has something else by now.
+        Raises ValueError if the name or the handle is an array's, if all ends of the channel are in
+        use, or for a history of what is no broadcast. Raises FileNotFoundError if the channel of a
+        handle has ended, and StaleHandleError if its segment has something else by now.
 
-        >>> import shmarray
+        >>> import numpy, shmarray
         >>> channel = shmarray.Channel.create("frames", (480, 640), "u1")
         >>> shmarray.Channel.open("frames").dtype
         dtype('uint8')
+        >>> scores = shmarray.Channel.create("scores", (), "i8", mode="broadcast")
+        >>> for score in [3, 5, 8]:
+        ...     scores.send(numpy.array(score))
+        >>> late = shmarray.Channel.open("scores", history=2)
+        >>> scores.close()
+        >>> [int(score) for score in late]
+        [5, 8]
         """
         _prepare()
-        return super().__new__(cls, name, None, None, None, receive, timeout)
+        if operator.index(history) and not receive:
+            raise ValueError("invalid history: without receive there is none")
+        if not 0 <= operator.index(history) < 1 << 32:
+            raise ValueError(f"invalid history: {history} is not a number of messages")
+        earlier = operator.index(history) if receive else None
+        return super().__new__(cls, name, None, None, None, earlier, timeout)
 
     def close(self) -> None:
         """Ends this process's part in the channel, also in a wait of another thread.
@@ -188,12 +215,15 @@ class Channel(_core.Channel):
         return super().__iter__()
 
     def __aiter__(self) -> AsyncGenerator[NDArray[Any], None]:
-        """Iterates over the messages in an event loop of asyncio, each valid until the next.
+        """Iterates over the messages in an event loop of asyncio, each valid until the next; of the
+        latest value over each that is newer.
 
         A ``send`` or ``loan`` that waits stops the loop: give it ``timeout=0`` there, or enough
         slots.
         """
-        return _received(self, self.receive)
+        if self.mode == "latest":
+            return _received(self, self.receive_message, operator.attrgetter("array"))
+        return _received(self, self.receive, _itself)
 
     def messages(self) -> "Messages":
         """Returns the messages, for ``for`` and ``async for``, each valid until the next.
@@ -228,7 +258,7 @@ class Messages:
         return self._channel._deliveries()
 
     def __aiter__(self) -> AsyncGenerator[Delivery, None]:
-        return _received(self._channel, self._channel.receive_message)
+        return _received(self._channel, self._channel.receive_message, _itself)
 
 
 def _prepare() -> None:
@@ -276,8 +306,14 @@ def _opened(cls: type[Channel], handle: Handle, receives: bool) -> Channel:
     return cls.open(handle, receive=receives)
 
 
+def _itself(received: _T) -> _T:
+    return received
+
+
 async def _received(
-    channel: Channel, receive: Callable[[float], AbstractContextManager[_T]]
+    channel: Channel,
+    receive: Callable[[float], AbstractContextManager[Any]],
+    of: Callable[[Any], _T],
 ) -> AsyncGenerator[_T, None]:
     # A sixth of the time of this package's import. A program with an event loop has it already.
     import asyncio
@@ -285,6 +321,8 @@ async def _received(
     loop = asyncio.get_running_loop()
     fd = os.dup(channel.fileno())  # stays open, and is this task's alone, if another task closes
     turn_ends = loop.time() + _LONGEST_TURN_SECONDS
+    is_latest = channel.mode == "latest"
+    last = None
     try:
         while True:
             if loop.time() > turn_ends:
@@ -292,21 +330,28 @@ async def _received(
                 turn_ends = loop.time() + _LONGEST_TURN_SECONDS
             context = receive(0)
             try:
+                if is_latest and not channel.wait_newer(last, 0):
+                    # Whoever else receives by this channel makes the fd unreadable.
+                    await _readable(loop, fd, _LOOK_SECONDS)
+                    continue
                 received = context.__enter__()
             except TimeoutError:
-                await _readable(loop, fd)
+                await _readable(loop, fd, None)
                 continue
             except EOFError:
                 return
+            last = received.sequence if is_latest else None
             try:
-                yield received
+                yield of(received)
             finally:
                 context.__exit__(None, None, None)
     finally:
         os.close(fd)
 
 
-async def _readable(loop: "asyncio.AbstractEventLoop", fd: int) -> None:
+async def _readable(
+    loop: "asyncio.AbstractEventLoop", fd: int, seconds: float | None
+) -> None:
     ready: asyncio.Future[None] = loop.create_future()
 
     def set_ready() -> None:
@@ -314,7 +359,10 @@ async def _readable(loop: "asyncio.AbstractEventLoop", fd: int) -> None:
             ready.set_result(None)
 
     loop.add_reader(fd, set_ready)
+    timer = None if seconds is None else loop.call_later(seconds, set_ready)
     try:
         await ready
     finally:
         loop.remove_reader(fd)
+        if timer is not None:
+            timer.cancel()

@@ -123,6 +123,10 @@ class Delivery:
         """When it was published, in nanoseconds since 1970."""
 
     @property
+    def age(self) -> float:
+        """The seconds since it was published, by the system's clock."""
+
+    @property
     def meta(self) -> bytes:
         """The bytes that were sent beside the array."""
 
@@ -189,7 +193,7 @@ class Channel:
         shape: Sequence[int] | None,
         dtype: np.dtype[Any] | None,
         options: dict[str, Any] | None,
-        receives: bool,
+        history: int | None,
         timeout: float | None,
     ) -> Self: ...
     def loan(
@@ -242,7 +246,8 @@ class Channel:
         After the ``with`` the array is empty, since its slot gets other messages; a view that was
         taken of it keeps the slot. Entering raises TimeoutError if no message came in so many
         seconds, and EOFError if no process sends any more and all was received; ``sender_died``
-        says how it ended.
+        says how it ended. Of the latest value it is the value as it is now, whether it was received
+        before or not: ``wait_newer`` waits for the next.
 
         >>> import numpy, shmarray
         >>> numbers = shmarray.Channel.create("numbers", 3, "i8")
@@ -271,8 +276,29 @@ class Channel:
         """
 
     def _deliveries(self) -> Deliveries: ...
+    def wait_newer(self, sequence: int | None = None, timeout: float | None = None) -> bool:
+        """Waits until the latest value is newer than the one with a sequence number.
+
+        With None it waits until there is a value. Returns False if none came in so many seconds.
+        Raises EOFError if no process sends any more, and ValueError if the channel's mode is not
+        ``"latest"``.
+
+        >>> import numpy, shmarray
+        >>> pose = shmarray.Channel.create("pose", 3, "f8", mode="latest")
+        >>> pose.send(numpy.zeros(3))
+        >>> with pose.receive_message() as message:
+        ...     sequence = message.sequence
+        >>> pose.wait_newer(sequence, timeout=0)
+        False
+        >>> pose.send(numpy.ones(3))
+        >>> pose.wait_newer(sequence)
+        True
+        """
+
     def poll(self, timeout: float | None = 0.0) -> bool:
-        """Returns whether a receive would not wait, after at most so many seconds."""
+        """Returns whether a receive would not wait, after at most so many seconds. Of the latest
+        value: whether this channel has not received it yet. So it is for ``fileno``, too.
+        """
 
     def fileno(self) -> int:
         """Returns an fd for ``select`` and event loops, readable while a receive would not wait.
@@ -319,7 +345,7 @@ class Channel:
         """The number of slots."""
 
     @property
-    def mode(self) -> Literal["queue", "broadcast"]:
+    def mode(self) -> Literal["queue", "broadcast", "latest"]:
         """Who receives a message."""
 
     @property

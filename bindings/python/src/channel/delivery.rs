@@ -1,6 +1,7 @@
 //! A received message, with what its sender and the channel said of it.
 
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -105,6 +106,14 @@ impl Delivery {
             return Err(PyValueError::new_err("the message's slot was given back"));
         }
         self.array.bind(py).call_method0(interned!(py, "copy"))
+    }
+
+    /// The seconds since it was published.
+    #[getter]
+    fn age(&self) -> f64 {
+        let published = UNIX_EPOCH + Duration::from_nanos(self.time_ns);
+        let age = SystemTime::now().duration_since(published);
+        age.unwrap_or_default().as_secs_f64() // none, if the clock was set back
     }
 
     fn __repr__(&self) -> String {

@@ -8,8 +8,9 @@ module Shmarray
   #
   # A sender takes a slot on {#loan}, fills it in place and publishes it; a receiver looks at the
   # slot itself. Nothing is copied. Programs in other languages open the same channel. Each message
-  # goes to one receiver (+mode: :queue+) or to all (+:broadcast+), in the order of each sender. A
-  # process that is killed costs the others the message that it had, and nothing else.
+  # goes to one receiver (+mode: :queue+) or to all (+:broadcast+), in the order of each sender; or
+  # the last one is there for all (+:latest+). A process that is killed costs the others the message
+  # that it had, and nothing else.
   #
   # A channel lives while anyone has it open. In a forked child it is opened anew.
   #
@@ -48,6 +49,8 @@ module Shmarray
       #   @return [Integer] 0 for the first message of the channel, 1 more for each after it
       # @!method time_ns
       #   @return [Integer] when it was published, in nanoseconds since 1970
+      # @!method age
+      #   @return [Float] the seconds since then, by the system's clock
       # @!method meta
       #   @return [String] the bytes that were sent beside the array
       # @!method missed
@@ -71,7 +74,11 @@ module Shmarray
       # @param dtype [Symbol, String] as for {Array.create}
       # @param shape [Integer, ::Array<Integer>] elements in each dimension
       # @param slots [Integer] how many messages can be under way, at most 1023
-      # @param mode [:queue, :broadcast] whether a message goes to one receiver or to each
+      # @param mode [:queue, :broadcast, :latest] whether a message goes to one receiver or to each;
+      #   or whether only the last one is there, which any number of receivers read as often as they
+      #   like, and each sender overwrites without waiting for them. Then there are at least 3
+      #   slots: half of them can be looked at in place, and a value in the other half is copied
+      #   when it is received
       # @param when_full [:block, :drop_oldest, :error] what a sender does when all slots are taken:
       #   it waits; it drops the oldest message, and receivers are told how many they missed; or it
       #   raises {Full}
@@ -115,18 +122,30 @@ module Shmarray
       #
       # @param handle_or_name [String]
       # @param receive [Boolean]
+      # @param history [Integer] receives first so many earlier messages of a broadcast: the last
+      #   ones of which the slots have not been needed for others
       # @param timeout [Numeric, nil] seconds to wait until there is one; nil and Float::INFINITY
       #   wait for ever
       # @return [Channel]
       # @raise [Errno::ENOENT] if there is none, and the timeout is 0
       # @raise [TimeoutError] if there is none after that time
-      # @raise [ArgumentError] if it is an array's, or all ends are in use
+      # @raise [ArgumentError] if it is an array's, all ends are in use, or there is a history and
+      #   it is no broadcast
       # @raise [StaleHandleError] if the segment of the handle is another's now
-      def open(handle_or_name, receive: true, timeout: 0)
-        return opened(handle_or_name, receive, nil) if Waits.limit(timeout)&.zero?
+      # @example
+      #   scores = Shmarray::Channel.create("scores", :int64, [1], mode: :broadcast)
+      #   [3, 5, 8].each { |score| scores.loan { |a| a[0] = score } }
+      #   late = Shmarray::Channel.open("scores", history: 2)
+      #   scores.close
+      #   late.map { |a| a[0] } # => [5, 8]
+      def open(handle_or_name, receive: true, history: 0, timeout: 0)
+        earlier = counted(:history, history)
+        raise ArgumentError, "invalid history: without receive there is none" if
+          earlier.positive? && !receive
+        return opened(handle_or_name, receive, earlier, nil) if Waits.limit(timeout)&.zero?
 
         Waits.in_steps(timeout, "there was no channel #{handle_or_name} in that time") do |step|
-          opened(handle_or_name, receive, step)
+          opened(handle_or_name, receive, earlier, step)
         end
       end
 
@@ -158,7 +177,7 @@ module Shmarray
     # @!method slots
     #   @return [Integer]
     # @!method mode
-    #   @return [:queue, :broadcast]
+    #   @return [:queue, :broadcast, :latest]
     # @!method follower?
     #   @return [Boolean] whether the channel is another user's, whose messages are copied
     # @!method sender_died?
@@ -212,7 +231,9 @@ module Shmarray
       self
     end
 
-    # Receives the next message, and gives its slot back at the end of the block.
+    # Receives the next message, and gives its slot back at the end of the block. Of the latest
+    # value it is the value as it is now, whether it was received before or not: {#wait_newer} waits
+    # for the next.
     #
     # @param timeout [Numeric, nil] seconds; nil waits for ever
     # @yieldparam array [Array] in its slot; closed at the end of the block, like its views
@@ -227,14 +248,34 @@ module Shmarray
       copies = keeps?(block)
       block = of_two(block)
       result = nil
-      ended = receive_one(timeout, copies) do |array, message|
+      outcome = receive_one(timeout, copies) do |array, message|
         result = copies ? block.call(array) : block.call(array, message)
       end
-      ended ? raise(EOFError, ended) : result
+      outcome.is_a?(String) ? raise(EOFError, outcome) : result
     end
 
-    # Receives until every sender has closed or died; {#sender_died?} tells which. Without a block
-    # it returns an Enumerator, which gives copies.
+    # Waits until the latest value is newer than the one with a sequence number.
+    #
+    # @param sequence [Integer, nil] nil waits until there is a value
+    # @param timeout [Numeric, nil] seconds; nil waits for ever
+    # @return [Boolean] whether there is one; false after that time
+    # @raise [EOFError] if no process sends any more
+    # @raise [ArgumentError] if the channel's mode is not +:latest+
+    # @example
+    #   pose = Shmarray::Channel.create("pose", :float64, [3], mode: :latest)
+    #   pose.loan { |a| a.fill(0) }
+    #   sequence = pose.receive { |_, message| message.sequence }
+    #   pose.wait_newer(sequence, timeout: 0) # => false
+    def wait_newer(sequence = nil, timeout: nil)
+      outcome = Waits.in_steps(timeout, NO_NEWER) { |step| newer_within(sequence, step) }
+      outcome == true || raise(EOFError, outcome)
+    rescue TimeoutError
+      false
+    end
+
+    # Receives until every sender has closed or died; {#sender_died?} tells which. Of the latest
+    # value it receives each that is newer. Without a block it returns an Enumerator, which gives
+    # copies.
     #
     # @yieldparam array [Array] as for {#receive}
     # @yieldparam message [Delivery]
@@ -244,7 +285,11 @@ module Shmarray
 
       copies = keeps?(block)
       block = of_two(block)
-      nil until receive_one(nil, copies, &block)
+      latest = mode == :latest
+      last = nil
+      until last.is_a?(String)
+        last = latest ? receive_newer(last, copies, &block) : receive_one(nil, copies, &block)
+      end
       self
     end
 
@@ -266,7 +311,8 @@ module Shmarray
       end
     end
 
-    # Returns whether a receive would not wait, after at most so many seconds.
+    # Returns whether a receive would not wait, after at most so many seconds. Of the latest value:
+    # whether this channel has not received it yet. So it is for {#fileno} and {#to_io}, too.
     # @param timeout [Numeric, nil] nil waits for ever
     # @return [Boolean]
     def ready?(timeout = 0)
@@ -290,22 +336,27 @@ module Shmarray
       closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{name.inspect}>"
     end
 
-    private_constant :OF_NUMO, :NO_SLOT, :NO_MESSAGE, :Loan
+    private_constant :OF_NUMO, :NO_SLOT, :NO_MESSAGE, :NO_NEWER, :Loan
 
     private
 
-    # Receives one message for the block. Returns nil; or, when the stream has ended, the text that
-    # says how. With a fiber scheduler, a fiber that waits for a message lets the others run.
+    # Receives one message for the block. Returns its sequence number; or, when the stream has
+    # ended, the text that says how. With a fiber scheduler, a fiber that waits for a message lets
+    # the others run.
     def receive_one(timeout, copies, &block)
-      outcome =
-        if Waits.scheduled?
-          Waits.until(timeout, NO_MESSAGE) do |left|
-            receive_within(0, copies, &block) || (to_io.wait_readable(left) && nil)
-          end
-        else
-          Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step, copies, &block) }
+      if Waits.scheduled?
+        Waits.until(timeout, NO_MESSAGE) do |left|
+          receive_within(0, copies, &block) || (to_io.wait_readable(left) && nil)
         end
-      outcome unless outcome == true
+      else
+        Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step, copies, &block) }
+      end
+    end
+
+    # Receives the latest value once it is newer than the last. Returns as {#receive_one} does.
+    def receive_newer(last, copies, &block)
+      newer = Waits.in_steps(nil, NO_NEWER) { |step| newer_within(last, step) }
+      newer == true ? receive_one(nil, copies, &block) : newer
     end
 
     # Whether a block gets copies: Ruby's own blocks, such as those of Enumerable's methods, keep

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::fmt::Display;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use magnus::gc::Marker;
 use magnus::typed_data::Obj;
@@ -23,7 +23,10 @@ use magnus::{
     Class, DataTypeFunctions, Error, Module, Object, RArray, RClass, RModule, RString, Ruby,
     Symbol, TryConvert, TypedData, Value, method,
 };
-use shmarray::{Array, Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted};
+use shmarray::{
+    Array, Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted, Receives,
+    WaitOutcome,
+};
 
 use crate::array::{ArrayObject, array_of};
 use crate::error::{OrRaise, closed, named_class, type_error, unless_closed};
@@ -81,10 +84,11 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let channel = shmarray.define_class("Channel", ruby.class_object())?;
     channel.undef_default_alloc_func();
     channel.define_singleton_method("made", method!(made, 4))?;
-    channel.define_singleton_method("opened", method!(opened, 3))?;
+    channel.define_singleton_method("opened", method!(opened, 4))?;
     channel.const_set("OF_NUMO", false)?;
     channel.const_set("NO_SLOT", Loaned::TimedOut.to_string())?;
     channel.const_set("NO_MESSAGE", Delivered::TimedOut.to_string())?;
+    channel.const_set("NO_NEWER", WaitOutcome::TimedOut.to_string())?;
     channel.define_method("fileno", method!(ChannelObject::fileno, 0))?;
     channel.define_method("closed?", method!(ChannelObject::is_closed, 0))?;
     channel.define_method("close", method!(ChannelObject::close, 0))?;
@@ -98,6 +102,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_method("sender_died?", method!(ChannelObject::sender_died, 0))?;
     channel.define_private_method("ready_within", method!(ChannelObject::ready_within, 1))?;
     channel.define_private_method("free_within", method!(ChannelObject::free_within, 1))?;
+    channel.define_private_method("newer_within", method!(ChannelObject::newer_within, 2))?;
     channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 3))?;
     channel.define_private_method("send_within", method!(ChannelObject::send_within, 3))?;
     channel.define_private_method("receive_within", method!(ChannelObject::receive_within, 2))?;
@@ -107,6 +112,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     delivery.undef_default_alloc_func();
     delivery.define_method("sequence", method!(DeliveryObject::sequence, 0))?;
     delivery.define_method("time_ns", method!(DeliveryObject::time_ns, 0))?;
+    delivery.define_method("age", method!(DeliveryObject::age, 0))?;
     delivery.define_method("missed", method!(DeliveryObject::missed, 0))?;
     delivery.define_method("meta", method!(DeliveryObject::meta, 0))?;
     delivery.define_method("keep", method!(DeliveryObject::keep, 0))?;
@@ -168,8 +174,13 @@ fn opened(
     class: RClass,
     handle_or_name: Value,
     receives: bool,
+    history: u32,
     seconds: Option<f64>,
 ) -> Result<Option<Value>, Error> {
+    let receives = match history {
+        0 => Receives::from(receives),
+        history => Receives::WithHistory(history),
+    };
     let text = arguments::handle_or_name(ruby, handle_or_name)?;
     let channel = match seconds {
         None => Some(Channel::open(&text, receives).or_raise(ruby)?),
@@ -284,6 +295,28 @@ impl ChannelObject {
         Ok(free?.unwrap_or(false))
     }
 
+    /// Returns true if the latest value is newer than the one with a number, or than none; nil if
+    /// none came in so many seconds; and a text if the stream has ended.
+    fn newer_within(
+        ruby: &Ruby,
+        this: &Self,
+        sequence: Option<u64>,
+        seconds: f64,
+    ) -> Result<Value, Error> {
+        let awaited = Self::waits(ruby, this, seconds, |channel, step| {
+            channel.wait_newer(sequence, Some(step))
+        });
+        match awaited? {
+            Some(WaitOutcome::Newer) => Ok(ruby.qtrue().as_value()),
+            Some(WaitOutcome::TimedOut) | None => Ok(ruby.qnil().as_value()),
+            Some(ended @ WaitOutcome::Ended { died, .. }) => {
+                this.sender_died.set(died);
+                Ok(ruby.str_new(&ended.to_string()).as_value())
+            }
+            Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
+        }
+    }
+
     /// Lends a slot to the block, and publishes it afterwards. Returns the number of the message,
     /// or nil if no slot was free in so many seconds.
     fn lend_within(
@@ -358,8 +391,9 @@ impl ChannelObject {
         }
     }
 
-    /// Receives a message for the block: its array and the message, or a copy alone. Returns true;
-    /// nil if no message came in so many seconds; and a text if the stream has ended.
+    /// Receives a message for the block: its array and the message, or a copy alone. Returns its
+    /// sequence number; nil if no message came in so many seconds; and a text if the stream has
+    /// ended.
     fn receive_within(
         ruby: &Ruby,
         this: &Self,
@@ -370,8 +404,9 @@ impl ChannelObject {
             Self::waits(ruby, this, seconds, |channel, step| channel.receive(Some(step)));
         match received? {
             Some(Delivered::Message(delivery)) => {
+                let sequence = delivery.sequence();
                 DeliveryObject::hand_over(ruby, delivery, this.of_numo, copies)?;
-                Ok(ruby.qtrue().as_value())
+                Ok(ruby.integer_from_u64(sequence).as_value())
             }
             Some(Delivered::TimedOut) | None => Ok(ruby.qnil().as_value()),
             Some(ref ended @ Delivered::Ended { died, .. }) => {
@@ -516,6 +551,13 @@ impl DeliveryObject {
 
     fn time_ns(&self) -> u64 {
         self.time_ns
+    }
+
+    /// Returns seconds.
+    fn age(&self) -> f64 {
+        let published = UNIX_EPOCH + Duration::from_nanos(self.time_ns);
+        let age = SystemTime::now().duration_since(published);
+        age.unwrap_or_default().as_secs_f64() // none, if the clock was set back
     }
 
     fn missed(&self) -> u64 {
