@@ -24,7 +24,7 @@ enum { LINE_BYTES = 1 << 17, WARM_UP = 100, MOST_ARRAYS = 4096, MOST_WORDS = 6 }
 static const int64_t longest_ns = 5000000;
 
 static char line[LINE_BYTES], text[LINE_BYTES];
-static shma_channel *published, *queue, *broadcast;
+static shma_channel *published, *common[3]; // of each shma_channel_mode
 static shma_pipe *out_pipe, *in_pipe;
 static shma_error error;
 
@@ -408,8 +408,12 @@ static void drop(words w) {
     if (!*w[0]) {
         while (last_entry > entries)
             drop_entry(last_entry - 1);
-        shma_channel_close(published), shma_channel_close(queue), shma_channel_close(broadcast);
-        published = queue = broadcast = NULL;
+        shma_channel_close(published);
+        published = NULL;
+        for (int mode = SHMA_CHANNEL_QUEUE; mode <= SHMA_CHANNEL_LATEST; mode++) {
+            shma_channel_close(common[mode]);
+            common[mode] = NULL;
+        }
     }
     for (int i = 0; i < MOST_WORDS && *w[i]; i++)
         if (entry_of(w[i]))
@@ -497,32 +501,32 @@ done:
     shma_message_close(message);
 }
 
-static bool open_common(shma_channel **channel, bool is_queue) {
+static bool open_common(shma_channel_mode mode) {
+    static const char *const names[] = {"common-queue", "common-broadcast", "common-latest"};
     const int64_t shape[] = {2000};
     shma_channel_options options = SHMA_CHANNEL_OPTIONS_INIT;
     options.slots = 5;
     options.exist_ok = 1;
-    if (!is_queue) {
-        options.mode = SHMA_CHANNEL_BROADCAST;
+    options.mode = mode;
+    if (mode == SHMA_CHANNEL_BROADCAST)
         options.when_full = SHMA_WHEN_FULL_DROP_OLDEST;
-    }
-    return *channel ||
-           shma_channel_create(is_queue ? "common-queue" : "common-broadcast", SHMA_INT64, 1, shape,
-                               NULL, &options, channel, &error) == SHMA_OK;
+    return common[mode] || shma_channel_create(names[mode], SHMA_INT64, 1, shape, NULL, &options,
+                                               &common[mode], &error) == SHMA_OK;
 }
 
 // Sends a value, or receives one where it is 0.
 static void use_channel(words w) {
-    const bool is_queue = strcmp(w[0], "queue") == 0;
-    shma_channel **channel = is_queue ? &queue : &broadcast;
+    const shma_channel_mode mode = strcmp(w[0], "queue") == 0       ? SHMA_CHANNEL_QUEUE
+                                   : strcmp(w[0], "broadcast") == 0 ? SHMA_CHANNEL_BROADCAST
+                                                                    : SHMA_CHANNEL_LATEST;
     shma_loan *loan = NULL;
     shma_delivery *delivery = NULL;
-    if (!open_common(channel, is_queue)) {
+    if (!open_common(mode)) {
         say_error();
         return;
     }
     if (strcmp(w[1], "0") != 0) {
-        shma_status status = shma_channel_loan(*channel, 0, NULL, longest_ns, &loan, &error);
+        shma_status status = shma_channel_loan(common[mode], 0, NULL, longest_ns, &loan, &error);
         if (status == SHMA_OK) {
             fill(shma_loan_array(loan), atoll(w[1]));
             status = shma_loan_publish(loan, w[1], strlen(w[1]), NULL, &error);
@@ -532,7 +536,7 @@ static void use_channel(words w) {
             fputs(" 0", stdout);
         return;
     }
-    const shma_status status = shma_channel_receive(*channel, longest_ns, &delivery, &error);
+    const shma_status status = shma_channel_receive(common[mode], longest_ns, &delivery, &error);
     if (status != SHMA_OK) {
         say_status(status);
         return;

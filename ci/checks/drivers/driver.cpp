@@ -604,6 +604,8 @@ class Driver {
                 chosen.mode = shmarray::channel_mode::broadcast;
                 chosen.when_full = shmarray::when_full::drop_oldest;
             }
+            if (mode == "latest")
+                chosen.mode = shmarray::channel_mode::latest;
             channel = shmarray::channel<std::int64_t>::create("common-" + mode, {2000}, chosen);
         }
         if (value != 0) {

@@ -208,7 +208,7 @@ class Driver
     channel = @channels[mode] ||= Shmarray::Channel.create(
       "common-#{mode}", :int64, [2000],
       slots: 5, mode: mode.to_sym, exist_ok: true,
-      when_full: mode == "queue" ? :block : :drop_oldest
+      when_full: mode == "broadcast" ? :drop_oldest : :block
     )
     value == "0" ? receive_by(channel) : send_by(channel, value)
   rescue Shmarray::TimeoutError, EOFError

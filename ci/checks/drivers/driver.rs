@@ -12,8 +12,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use shmarray::{
-    Access, Array, Channel, ChannelMode, ChannelOptions, DType, DTypeKind, Delivered, Error,
-    Layout, Loaned, Number, Options, Order, Pipe, Received, Sent, WhenFull,
+    Access, Array, Channel, ChannelOptions, DType, DTypeKind, Delivered, Error, Layout, Loaned,
+    Number, Options, Order, Pipe, Received, Sent, WhenFull,
 };
 
 const WARM_UP: u64 = 100;
@@ -247,8 +247,9 @@ impl Driver {
     fn channel(&mut self, mode: &str, value: &str) -> Answer {
         if !self.channels.contains_key(mode) {
             let mut options = ChannelOptions::new().slots(5).exist_ok(true);
+            options = options.mode(mode.parse()?);
             if mode == "broadcast" {
-                options = options.mode(ChannelMode::Broadcast).when_full(WhenFull::DropOldest);
+                options = options.when_full(WhenFull::DropOldest);
             }
             let name = format!("common-{mode}");
             let made = Channel::create(&name, DType::parse("<i8")?, &[2000], &options)?;

@@ -140,7 +140,7 @@ class Soak:
                 self.messages[worker.name] += 1
                 self.arrays[worker.name] += 1
 
-        mode = self.random.choice(("queue", "broadcast"))
+        mode = self.random.choice(("queue", "broadcast", "latest"))
         return [(f"channel {mode} {self.random.choice((0, self.value()))}", count)]
 
     def post(self, _worker):
