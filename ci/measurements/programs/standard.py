@@ -34,6 +34,7 @@ def frame():
 
 
 OBJECTS = {
+    "None": lambda: None,
     "int": lambda: 7,
     "str": lambda: "a text of some length",
     "dict": lambda: {"a": 1, "b": "two", "c": [1, 2, 3.0]},
@@ -41,13 +42,17 @@ OBJECTS = {
     "str, 10 KiB": lambda: "x" * (10 << 10),
     "dict, 1 KiB": lambda: {f"name {number}": number for number in range(60)},
     "dict, 10 KiB": lambda: {f"name {number}": f"value {number}" for number in range(350)},
+    "tuple of 10 ints": lambda: tuple(range(10)),
     "object of a class": Point,
     "dict of 2 arrays of 64 bytes": lambda: {"a": ARRAY.copy(), "b": ARRAY.copy()},
     "100 arrays of 64 bytes": lambda: [ARRAY + number for number in range(100)],
     "array of 10 KiB": lambda: np.arange(1280.0),
     "array of 64 KiB": lambda: np.arange(8192.0),
+    "array of 1 MiB": lambda: np.arange(131072.0),
+    "array of 8 MiB": lambda: np.arange(1048576.0),
     "DataFrame of 100 × 3": frame,
     "bytes, 1 KiB": lambda: b"x" * (1 << 10),
+    "bytes, 10 KiB": lambda: b"x" * (10 << 10),
     "bytes, 31 KiB": lambda: b"x" * (31 << 10),
     "bytes, 100 KiB": lambda: b"x" * (100 << 10),
     "bytes, 1 MiB": lambda: b"x" * (1 << 20),
@@ -106,8 +111,8 @@ class Queue:
 
 
 class Stream:
-    def __init__(self, library, *arguments):
-        self.there = library.context.Queue(*arguments)
+    def __init__(self, library, kind, *arguments):
+        self.there = getattr(library.context, kind)(*arguments)
         self.back = library.context.SimpleQueue()
         library.start(count_queue, self.there, self.back)
 
@@ -116,6 +121,57 @@ class Stream:
         for obj in objects[:count]:
             self.there.put(obj)
         self.back.get()
+
+
+def do_tasks(there):
+    while True:
+        there.get()
+        there.task_done()
+
+
+class Tasks:
+    def __init__(self, library):
+        self.there = library.context.JoinableQueue()
+        library.start(do_tasks, self.there)
+
+    def run(self, objects, count):
+        for obj in objects[:count]:
+            self.there.put(obj)
+        self.there.join()
+
+
+class OneProcess:
+    def __init__(self, library):
+        self.queue = library.context.Queue()
+
+    def run(self, objects, count):
+        for obj in objects[:count]:
+            self.queue.put(obj)
+            self.queue.get()
+
+
+def send_on(orders, queue):
+    while True:
+        obj, count = orders.get()
+        for _ in range(count):
+            queue.put(obj)
+
+
+class Senders:
+    COUNT = 3
+
+    def __init__(self, library):
+        self.queue = library.context.Queue()
+        self.orders = [library.context.SimpleQueue() for _ in range(self.COUNT)]
+        for orders in self.orders:
+            library.start(send_on, orders, self.queue)
+
+    def run(self, objects, count):
+        shares = [len(range(number, count, self.COUNT)) for number in range(self.COUNT)]
+        for orders, share in zip(self.orders, shares, strict=True):
+            orders.put((objects[0], share))
+        for _ in range(count):
+            self.queue.get()
 
 
 class Pool:
@@ -154,8 +210,12 @@ WAYS = {
     "SimpleQueue": lambda library: Queue(library, "SimpleQueue"),
     "Queue": lambda library: Queue(library, "Queue"),
     "Queue of 10": lambda library: Queue(library, "Queue", 10),
-    "Queue, stream": Stream,
-    "Queue of 10, stream": lambda library: Stream(library, 10),
+    "Queue, stream": lambda library: Stream(library, "Queue"),
+    "Queue of 10, stream": lambda library: Stream(library, "Queue", 10),
+    "SimpleQueue, stream": lambda library: Stream(library, "SimpleQueue"),
+    "JoinableQueue, stream": Tasks,
+    "Queue, 3 senders": Senders,
+    "Queue, one process": OneProcess,
     "Pool.map": lambda library: Pool(library, "map"),
     "Pool.imap, 1": lambda library: Pool(library, "imap"),
     "Pool.imap, 100": lambda library: Pool(library, "imap", chunksize=100),
