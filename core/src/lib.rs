@@ -80,6 +80,8 @@ pub use transport::channel::{
 };
 pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};
+#[doc(hidden)]
+pub use transport::queue_tasks::{QUEUE_TASK_ENTRIES, QueueTasks};
 pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use value::dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use value::error::{Error, ErrorKind, Result};

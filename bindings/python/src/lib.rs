@@ -439,13 +439,14 @@ mod _core {
     #[pymodule_export]
     use super::pickling::{Reducer, Stream, small_payload};
     #[pymodule_export]
-    use super::plain::is_plain;
+    use super::plain::{encode_plain, is_plain};
     #[pymodule_export]
     use super::segment_memory::SegmentMemory;
     #[cfg(unix)]
     #[pymodule_export]
     use super::tasks::{
-        Message, Pipe, QueueSlots, begin_message, end_message, is_in_message, outgoing_fds,
+        Message, Pipe, QueueSlots, QueueTasks, begin_message, end_message, is_in_message,
+        outgoing_fds,
     };
     #[pymodule_export]
     use super::{

@@ -1,46 +1,112 @@
-//! Plain objects: None, bools, ints, floats, texts, bytes, functions, and small tuples, lists and
-//! dicts of those. Most small messages are plain. Complex numbers are not: `copyreg` has a reducer
-//! for them, which a program may replace.
+//! Plain objects: None, bools, ints, floats, texts, bytes, functions, small tuples, lists and dicts
+//! of those, and objects of a class that are pickled as a dict of those. Most small messages are
+//! plain. Complex numbers are not: `copyreg` has a reducer for them, which a program may replace.
 //!
 //! The pickler writes plain objects by itself, whatever reducers there are, and they contain no
 //! arrays. Looking for arrays while such an object is pickled would take longer than everything
 //! else that is done for a small message.
 
+use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
-use crate::first_use::FirstUse;
+use crate::first_use::{FirstUse, interned};
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
 /// A pickler passes longer texts on without a copy when it writes to a stream.
 const TEXT_MOST: usize = 60 << 10;
 
-/// Returns whether an object is plain and has few parts.
+/// Returns whether an object is plain and has few parts. `reducers` are the tables of reducers.
 #[pyfunction]
-pub(crate) fn is_plain(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    let mut left = OBJECTS_MOST;
-    is_plain_part(object, DEPTH_MOST, &mut left)
+#[pyo3(signature = (object, reducers, /))]
+pub(crate) fn is_plain<'py>(
+    object: &Bound<'py, PyAny>,
+    reducers: &Bound<'py, PyTuple>,
+) -> PyResult<bool> {
+    Search { reducers, left: OBJECTS_MOST }.is_plain(object, DEPTH_MOST)
 }
 
-fn is_plain_part(object: &Bound<'_, PyAny>, depth: usize, left: &mut usize) -> PyResult<bool> {
-    if depth == 0 || *left == 0 {
-        return Ok(false);
+/// A search for anything that is not plain.
+struct Search<'a, 'py> {
+    reducers: &'a Bound<'py, PyTuple>,
+    /// How many objects more may be looked at.
+    left: usize,
+}
+
+impl<'py> Search<'_, 'py> {
+    fn is_plain(&mut self, object: &Bound<'py, PyAny>, depth: usize) -> PyResult<bool> {
+        if depth == 0 || self.left == 0 {
+            return Ok(false);
+        }
+        self.left -= 1;
+        if is_plain_item(object)? {
+            return Ok(true);
+        }
+        if let Ok(dict) = object.cast_exact::<PyDict>() {
+            return self.is_plain_dict(dict, depth);
+        }
+        if let Ok(tuple) = object.cast_exact::<PyTuple>() {
+            return all(tuple.iter(), |part| self.is_plain(&part, depth - 1));
+        }
+        if let Ok(list) = object.cast_exact::<PyList>() {
+            return all(list.iter(), |part| self.is_plain(&part, depth - 1));
+        }
+        if !self.is_plain_class(&object.get_type())? {
+            return Ok(false);
+        }
+        match object.getattr_opt(interned!(object.py(), "__dict__"))? {
+            Some(state) if state.is_exact_instance_of::<PyDict>() => {
+                self.is_plain_dict(state.cast()?, depth)
+            }
+            _ => Ok(false), // such as `object()`
+        }
     }
-    *left -= 1;
-    if is_plain_item(object)? {
-        return Ok(true);
+
+    fn is_plain_dict(&mut self, dict: &Bound<'py, PyDict>, depth: usize) -> PyResult<bool> {
+        if 2 * dict.len() > self.left {
+            return Ok(false);
+        }
+        let mut part = |part| self.is_plain(&part, depth - 1);
+        all(dict.iter(), |(key, value)| Ok(part(key)? && part(value)?))
     }
-    let mut part = |part: Bound<'_, PyAny>| is_plain_part(&part, depth - 1, left);
-    if let Ok(tuple) = object.cast_exact::<PyTuple>() {
-        return all(tuple.iter(), part);
-    }
-    if let Ok(list) = object.cast_exact::<PyList>() {
-        return all(list.iter(), part);
-    }
-    match object.cast_exact::<PyDict>() {
-        Ok(dict) => all(dict.iter(), |(key, value)| Ok(part(key)? && part(value)?)),
-        Err(_) => Ok(false),
+
+    /// Returns whether objects of a class are pickled by the class's name and their `__dict__`,
+    /// without code of their own.
+    fn is_plain_class(&self, class: &Bound<'py, PyType>) -> PyResult<bool> {
+        let py = class.py();
+        if !class.get_type().is(py.get_type::<PyType>()) {
+            return Ok(false);
+        }
+        for table in self.reducers {
+            if table.contains(class)? {
+                return Ok(false);
+            }
+        }
+        let own = [
+            interned!(py, "__reduce_ex__"),
+            interned!(py, "__reduce__"),
+            interned!(py, "__getstate__"),
+            interned!(py, "__getnewargs_ex__"),
+            interned!(py, "__getnewargs__"),
+            interned!(py, "__getattr__"),
+            interned!(py, "__getattribute__"),
+            interned!(py, "__slots__"),
+        ];
+        let bases = class.mro();
+        for base in bases.iter().take(bases.len() - 1) {
+            // Not a class like `list`, whose objects have more than a `__dict__`.
+            let names = base.getattr(interned!(py, "__dict__"))?;
+            if !names.contains(interned!(py, "__module__"))? {
+                return Ok(false);
+            }
+            for name in own {
+                if names.contains(name)? {
+                    return Ok(false);
+                }
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -57,21 +123,124 @@ fn all<T>(
 }
 
 fn is_plain_item(object: &Bound<'_, PyAny>) -> PyResult<bool> {
+    let py = object.py();
+    let class = object.get_type_ptr();
+    if class == PyInt::type_object_raw(py)
+        || class == PyFloat::type_object_raw(py)
+        || class == PyBool::type_object_raw(py)
+        || object.is_none()
+    {
+        return Ok(true);
+    }
     if let Ok(text) = object.cast_exact::<PyString>() {
         return Ok(text.len()? <= TEXT_MOST);
     }
     if let Ok(bytes) = object.cast_exact::<PyBytes>() {
         return Ok(bytes.as_bytes().len() <= TEXT_MOST);
     }
-    let is_plain = object.is_none()
-        || object.is_exact_instance_of::<PyInt>()
-        || object.is_exact_instance_of::<PyFloat>()
-        || object.is_exact_instance_of::<PyBool>();
-    Ok(is_plain || object.get_type().is(function(object.py())?))
+    Ok(class == function(py)?.as_type_ptr())
 }
 
 /// Returns the class of Python's functions.
 pub(crate) fn function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
     static FUNCTION: FirstUse<Py<PyType>> = FirstUse::new();
     FUNCTION.import(py, "types", "FunctionType")
+}
+
+/// The payload of an object that was encoded without a pickler: pieces that follow one another.
+pub(crate) struct PlainPayload<'py> {
+    front: ([u8; FRONT_BYTES], usize),
+    /// `bytes`, or a text.
+    body: Bound<'py, PyAny>,
+    back: ([u8; BACK_BYTES], usize),
+}
+
+// A pickle of a text without frame and memo: WIRE.md, "Texts and bytes".
+const PROTO: [u8; 2] = [0x80, 5];
+const BINUNICODE: u8 = b'X';
+const BINBYTES: u8 = b'B';
+const STOP: u8 = b'.';
+const FRONT_BYTES: usize = 7;
+const BACK_BYTES: usize = 9;
+
+impl<'py> PlainPayload<'py> {
+    /// Encodes a plain object, or a text or bytes of up to `text_bytes`. Returns `None` for
+    /// anything else.
+    pub(crate) fn of(
+        object: &Bound<'py, PyAny>,
+        text_bytes: usize,
+        reducers: &Bound<'py, PyTuple>,
+    ) -> PyResult<Option<Self>> {
+        let py = object.py();
+        if let Ok(bytes) = object.cast_exact::<PyBytes>() {
+            let length = bytes.as_bytes().len();
+            return Ok((length <= text_bytes).then(|| Self::text(BINBYTES, object.clone(), length)));
+        }
+        if let Ok(text) = object.cast_exact::<PyString>() {
+            if text.len()? > text_bytes {
+                return Ok(None);
+            }
+            let (body, length) = match text.to_str() {
+                Ok(utf8) => (object.clone(), utf8.len()),
+                Err(_) => {
+                    // Surrogates, which the pickler writes, too.
+                    let encoded = text.call_method1("encode", ("utf-8", "surrogatepass"))?;
+                    let length = encoded.len()?;
+                    (encoded, length)
+                }
+            };
+            return Ok((length <= text_bytes).then(|| Self::text(BINUNICODE, body, length)));
+        }
+        if !is_plain(object, reducers)? {
+            return Ok(None);
+        }
+        let stream = pickle(py)?.call1((object, PROTO[1]))?;
+        let length = (stream.cast::<PyBytes>()?.as_bytes().len() as u64).to_le_bytes();
+        let mut back = [0; BACK_BYTES];
+        back[1..].copy_from_slice(&length);
+        Ok(Some(Self { front: ([0; FRONT_BYTES], FRONT_BYTES), body: stream, back: (back, 1) }))
+    }
+
+    fn text(opcode: u8, body: Bound<'py, PyAny>, length: usize) -> Self {
+        let mut front = [0; FRONT_BYTES];
+        front[..2].copy_from_slice(&PROTO);
+        front[2] = opcode;
+        front[3..].copy_from_slice(&(length as u32).to_le_bytes());
+        let mut back = [STOP; BACK_BYTES];
+        back[1..].copy_from_slice(&((FRONT_BYTES + length + 1) as u64).to_le_bytes());
+        Self { front: (front, 0), body, back: (back, 0) }
+    }
+
+    pub(crate) fn pieces(&self) -> PyResult<[&[u8]; 3]> {
+        let body = match self.body.cast::<PyString>() {
+            Ok(text) => text.to_str()?.as_bytes(),
+            Err(_) => self.body.cast::<PyBytes>()?.as_bytes(),
+        };
+        Ok([&self.front.0[self.front.1..], body, &self.back.0[self.back.1..]])
+    }
+}
+
+/// Returns the payload of a plain object, or of text or bytes of up to `text_bytes`, in pieces.
+/// Returns `None` for anything else.
+#[pyfunction]
+#[pyo3(signature = (object, text_bytes, reducers, /))]
+pub(crate) fn encode_plain<'py>(
+    object: &Bound<'py, PyAny>,
+    text_bytes: usize,
+    reducers: &Bound<'py, PyTuple>,
+) -> PyResult<Option<Bound<'py, PyTuple>>> {
+    let Some(payload) = PlainPayload::of(object, text_bytes, reducers)? else { return Ok(None) };
+    let [front, _, back] = payload.pieces()?;
+    let py = object.py();
+    let back = PyBytes::new(py, back).into_any();
+    let mut pieces = vec![payload.body.clone(), back];
+    if !front.is_empty() {
+        pieces.insert(0, PyBytes::new(py, front).into_any());
+    }
+    PyTuple::new(py, pieces).map(Some)
+}
+
+fn pickle(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
+    static DUMPS: FirstUse<Py<PyAny>> = FirstUse::new();
+    DUMPS.import(py, "pickle", "dumps")
 }

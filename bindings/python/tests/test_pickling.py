@@ -3,6 +3,7 @@
 dtypes, order, identity, buffers; and what they leave.
 """
 
+import abc
 import array
 import decimal
 import gc
@@ -279,8 +280,8 @@ def test_plain_objects_are_packed_as_all_others_and_the_rest_is_searched(size):
             {number: [item] for number in range(size)},
             [[[item]] * size],
         ):
-            assert _core.is_plain(plain) == (size < 100)  # it has few parts
-            assert not _core.is_plain([plain, np.zeros(3)])
+            assert _core.is_plain(plain, ()) == (size < 100)  # it has few parts
+            assert not _core.is_plain([plain, np.zeros(3)], ())
             assert through_bytes([plain]) == [plain]
     cycle = []
     cycle.append(cycle)
@@ -295,8 +296,66 @@ def test_plain_objects_are_packed_as_all_others_and_the_rest_is_searched(size):
         int,
         cycle,
     ):
-        assert not _core.is_plain(other)
-        assert not _core.is_plain([other])
+        assert not _core.is_plain(other, ())
+        assert not _core.is_plain([other], ())
+
+
+class Bare:
+    def __init__(self, **attributes):
+        vars(self).update(attributes)
+
+
+class Derived(Bare):
+    """Has only what its base has."""
+
+
+class ByReduce(Bare):
+    def __reduce__(self):
+        return Bare, ()
+
+
+class ByState(Derived):
+    def __getstate__(self):
+        return {"array": np.zeros(3)}
+
+
+class ByArguments(Bare):
+    def __getnewargs__(self):
+        return ()
+
+
+class ByMissing(Bare):
+    def __getattr__(self, name):
+        raise AttributeError(name)
+
+
+class BySlots(Bare):
+    __slots__ = ("array",)
+
+
+class Items(Bare, list):
+    pass
+
+
+class ByMetaclass(Bare, metaclass=abc.ABCMeta):
+    pass
+
+
+@pytest.mark.parametrize("kind", [Bare, Derived])
+def test_objects_whose_class_only_names_their_attributes_are_plain(kind):
+    one = kind(a=1, b=[kind(), "two"])
+    assert _core.is_plain(one, ({},))
+    assert not _core.is_plain(kind(array=np.zeros(3)), ({},))
+    assert not _core.is_plain(one, ({}, {kind: None}))
+    assert vars(through_bytes(one)).keys() == {"a", "b"}
+
+
+@pytest.mark.parametrize(
+    "kind", [ByReduce, ByState, ByArguments, ByMissing, BySlots, Items, ByMetaclass]
+)
+def test_objects_whose_class_says_how_they_are_pickled_are_not_plain(kind):
+    assert not _core.is_plain(kind(), ())
+    assert not _core.is_plain([kind()], ())
 
 
 def test_ten_thousand_arrays_in_one_object_take_few_segments():

@@ -104,6 +104,7 @@ ARM64_RELEASE = of_modules(
     "pipes",
     "pool",
     "queue_slots",
+    "queue_tasks",
     "reductions",
     "threads",
 )

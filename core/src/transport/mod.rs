@@ -1,7 +1,9 @@
 //! Arrays on their way from one process to another.
 
+mod spins;
 pub(crate) mod pipe;
 pub(crate) mod queue_slots;
+pub(crate) mod queue_tasks;
 pub(crate) mod channel;
 
 use crate::system::HAS_TRANSPORT;

@@ -29,6 +29,7 @@ use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use super::check_system;
+use super::spins::Spins;
 use crate::array::Array;
 use crate::memory::operation::Operation;
 use crate::memory::sweep::{self, Occasion};
@@ -57,7 +58,10 @@ use outgoing::{Outgoing, SendOptions, TicketHolder};
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct Pipe(OwnedFd);
+pub struct Pipe {
+    fd: OwnedFd,
+    spins: Spins,
+}
 
 const PIPES: &str = "pipes for arrays, on this platform";
 
@@ -109,6 +113,10 @@ impl fmt::Display for Received {
 }
 
 impl Pipe {
+    fn new(fd: OwnedFd) -> Self {
+        Self { fd, spins: Spins::with(0) }
+    }
+
     /// Makes a pipe and returns its two ends. Their fds close on exec.
     ///
     /// # Errors
@@ -116,7 +124,7 @@ impl Pipe {
     pub fn pair() -> Result<(Self, Self)> {
         check_system(PIPES)?;
         let (one, other) = socket::pair().map_err(|error| Error::os("socketpair", "", error))?;
-        Ok((Self(one), Self(other)))
+        Ok((Self::new(one), Self::new(other)))
     }
 
     /// Returns an end that came from another process.
@@ -127,7 +135,7 @@ impl Pipe {
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         check_system(PIPES)?;
         if socket::is_one(fd.as_fd()) {
-            Ok(Self(fd))
+            Ok(Self::new(fd))
         } else {
             Err(Error::argument("fd", "it is not an end of a pipe that carries arrays"))
         }
@@ -248,7 +256,41 @@ impl Pipe {
     /// packet is no message.
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         let _operation = Operation::enter()?;
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+        if timeout == Some(Duration::ZERO) {
+            return Ok(self.receive_now(false)?.unwrap_or(Received::TimedOut));
+        }
+        let looks = self.spins.count();
+        for look in 0..looks {
+            if let Some(received) = self.receive_now(false)? {
+                if look > 0 {
+                    self.spins.note(true);
+                }
+                return Ok(received);
+            }
+            std::hint::spin_loop();
+        }
+        let began = Instant::now();
+        let received = self
+            .receive_by(timeout.and_then(|timeout| began.checked_add(timeout)), timeout.is_none());
+        self.spins.note_sleep(matches!(received, Ok(Received::Message(_))), began.elapsed());
+        received
+    }
+
+    /// Sleeps until there is a message, or the time is over.
+    fn receive_by(&self, until: Option<Instant>, mut blocks: bool) -> Result<Received> {
+        loop {
+            if let Some(received) = self.receive_now(blocks)? {
+                return Ok(received);
+            }
+            blocks = false;
+            if !self.wait(false, until)? {
+                return Ok(Received::TimedOut);
+            }
+        }
+    }
+
+    /// Receives a message, or the end, if there is one. If this `blocks`, it waits for a time.
+    fn receive_now(&self, blocks: bool) -> Result<Option<Received>> {
         loop {
             let read = |packet: &[u8], payload, locks| {
                 if packet.is_empty() {
@@ -257,18 +299,16 @@ impl Pipe {
                     Message::read(packet, payload, locks).map(Some)
                 }
             };
-            match socket::receive(self.as_fd(), INLINE_BYTES, expected, read) {
+            match socket::receive(self.as_fd(), blocks, INLINE_BYTES, expected, read) {
                 Ok(received) => {
                     sweep::check(&Directory::current(), Occasion::Received);
                     return match received? {
-                        Some(message) => Ok(Received::Message(message)),
-                        None => self.ended(),
+                        Some(message) => Ok(Some(Received::Message(message))),
+                        None => self.ended().map(Some),
                     };
                 }
                 Err(Error::Os { source, .. }) if source.kind() == ErrorKind::WouldBlock => {
-                    if !self.wait(false, until)? {
-                        return Ok(Received::TimedOut);
-                    }
+                    return Ok(None);
                 }
                 // Reported once, before what can still be received.
                 Err(Error::Os { source, .. }) if socket::is_closed(&source) => {}
@@ -286,20 +326,20 @@ impl Pipe {
         }
     }
 
-    fn wait(&self, to_send: bool, until: Option<Instant>) -> Result<bool> {
+    pub(super) fn wait(&self, to_send: bool, until: Option<Instant>) -> Result<bool> {
         socket::wait(self.as_fd(), to_send, until).map_err(|error| Error::os("poll", "", error))
     }
 }
 
 impl AsFd for Pipe {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.fd.as_fd()
     }
 }
 
 impl From<Pipe> for OwnedFd {
     fn from(pipe: Pipe) -> Self {
-        pipe.0
+        pipe.fd
     }
 }
 

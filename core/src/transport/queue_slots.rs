@@ -20,6 +20,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use super::spins::Spins;
 use crate::memory::operation::Operation;
 use crate::system::{
     self, AsFd, BorrowedFd, Directory, Liveness, OwnedFd, Owner, SharedWords, socket,
@@ -87,7 +88,10 @@ impl QueueSlot {
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 #[derive(Debug)]
-pub struct QueueSlots(SharedWords);
+pub struct QueueSlots {
+    words: SharedWords,
+    spins: Spins,
+}
 
 impl QueueSlots {
     /// Makes `count` slots, all of them free.
@@ -95,7 +99,8 @@ impl QueueSlots {
     /// # Errors
     /// [`Error::Os`].
     pub fn new(count: u32) -> Result<Self> {
-        SharedWords::new(FRONT + count as usize).map(Self)
+        let words = SharedWords::new(FRONT + count as usize)?;
+        Ok(Self { words, spins: Spins::with(0) })
     }
 
     /// Opens the slots that another process made, from their fd.
@@ -105,14 +110,14 @@ impl QueueSlots {
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         let words = SharedWords::open(fd)?;
         if words.words().len() >= FRONT {
-            Ok(Self(words))
+            Ok(Self { words, spins: Spins::with(0) })
         } else {
             Err(Error::argument("fd", "it has no queue slots"))
         }
     }
 
     fn slots(&self) -> &[AtomicU64] {
-        &self.0.words()[FRONT..]
+        &self.words.words()[FRONT..]
     }
 
     /// Takes a slot as soon as one is free. `None` if none was free in that time. `reader` is the
@@ -122,10 +127,41 @@ impl QueueSlots {
     /// [`Error::Os`], with `EINTR` when a signal ended the wait.
     pub fn take(&self, reader: &impl AsFd, timeout: Option<Duration>) -> Result<Option<QueueSlot>> {
         let _operation = Operation::enter()?;
-        let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let me = process_id();
+        let is_wait = timeout.is_none_or(|timeout| !timeout.is_zero());
+        for _ in 0..if is_wait { self.spins.count() } else { 0 } {
+            if let Some(slot) = self.take_one(me) {
+                self.spins.note(true);
+                return Ok(Some(slot));
+            }
+            std::hint::spin_loop();
+        }
+        let began = Instant::now();
+        let slot = self.take_by(reader, me, timeout.and_then(|timeout| began.checked_add(timeout)));
+        if is_wait {
+            self.spins.note_sleep(matches!(slot, Ok(Some(_))), began.elapsed());
+        }
+        slot
+    }
+
+    /// Takes a slot if one is free now. Unlike `take` it recovers none.
+    ///
+    /// # Errors
+    /// [`Error::Unsupported`] as for all functions.
+    pub fn take_now(&self) -> Result<Option<QueueSlot>> {
+        let _operation = Operation::enter()?;
+        Ok(self.take_one(process_id()))
+    }
+
+    /// Sleeps until a slot is free, or the time is over.
+    fn take_by(
+        &self,
+        reader: &impl AsFd,
+        me: u64,
+        until: Option<Instant>,
+    ) -> Result<Option<QueueSlot>> {
         loop {
-            let wakeups = self.0.wakeups();
+            let wakeups = self.words.wakeups();
             if let Some(slot) = self.take_one(me) {
                 return Ok(Some(slot));
             }
@@ -137,7 +173,7 @@ impl QueueSlots {
             if left.is_zero() {
                 return Ok(None);
             }
-            let waited = self.0.wait(wakeups, left, || self.has_free());
+            let waited = self.words.wait(wakeups, left, || self.has_free());
             waited.map_err(|error| Error::os("futex", "", error))?;
         }
     }
@@ -146,7 +182,7 @@ impl QueueSlots {
     /// slot after the last one taken is tried first.
     fn take_one(&self, me: u64) -> Option<QueueSlot> {
         let slots = self.slots();
-        let next = &self.0.words()[NEXT];
+        let next = &self.words.words()[NEXT];
         let first = next.load(Ordering::Relaxed) as usize;
         for step in 0..slots.len() {
             let index = (first + step) % slots.len();
@@ -199,7 +235,7 @@ impl QueueSlots {
         let mut now = word.load(Ordering::Relaxed);
         while now >> LIFE_SHIFT == u64::from(slot.life) && now & STATE != FREE {
             match word.compare_exchange_weak(now, freed(now), Ordering::SeqCst, Ordering::Relaxed) {
-                Ok(_) => return self.0.wake_one(),
+                Ok(_) => return self.words.wake_one(),
                 Err(other) => now = other,
             }
         }
@@ -226,7 +262,7 @@ impl QueueSlots {
                     .is_ok()
         };
         let count = left.iter().filter(free).count();
-        (0..count).for_each(|_| self.0.wake_one());
+        (0..count).for_each(|_| self.words.wake_one());
         count > 0
     }
 
@@ -241,19 +277,19 @@ impl QueueSlots {
     /// Changes the number of messages in a queue without a bound. The number becomes wrong by one
     /// if the process dies between this and the message.
     pub fn add_to_count(&self, change: i64) {
-        self.0.words()[COUNT].fetch_add(change as u64, Ordering::Relaxed);
+        self.words.words()[COUNT].fetch_add(change as u64, Ordering::Relaxed);
     }
 
     /// Returns the approximate number of messages in a queue without a bound.
     #[must_use]
     pub fn count(&self) -> i64 {
-        self.0.words()[COUNT].load(Ordering::Relaxed) as i64
+        self.words.words()[COUNT].load(Ordering::Relaxed) as i64
     }
 }
 
 impl AsFd for QueueSlots {
     fn as_fd(&self) -> BorrowedFd<'_> {
-        self.0.as_fd()
+        self.words.as_fd()
     }
 }
 

@@ -430,7 +430,7 @@ fn a_copy_that_no_memory_has_room_for_is_an_error() {
 #[cfg(portable_backend)]
 #[test]
 fn pipes_and_channels_can_be_neither_made_nor_opened_on_the_portable_backend() {
-    use shmarray::{Channel, ChannelOptions, ChannelStats, Pipe, QueueSlots, family};
+    use shmarray::{Channel, ChannelOptions, ChannelStats, Pipe, QueueSlots, QueueTasks, family};
     fn refused<T>(outcome: shmarray::Result<T>) {
         assert!(matches!(outcome, Err(Error::Unsupported { .. })));
     }
@@ -444,5 +444,6 @@ fn pipes_and_channels_can_be_neither_made_nor_opened_on_the_portable_backend() {
     refused(Channel::open_within("numbers", true, None));
     refused(ChannelStats::read("numbers"));
     refused(QueueSlots::new(1));
+    refused(QueueTasks::new());
     refused(family());
 }

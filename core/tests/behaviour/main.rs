@@ -46,6 +46,7 @@ mod npy_stopped;
 mod pipes;
 mod pool;
 mod queue_slots;
+mod queue_tasks;
 mod reductions;
 mod squatters;
 mod stranger_files;

@@ -1,7 +1,8 @@
 //! The reducer, which decides how each object is pickled.
-#![allow(unsafe_code)] // core reads memory that NumPy describes
+#![allow(unsafe_code)] // core reads memory that NumPy describes; the classes of Python's C API
 
 use pyo3::buffer::PyUntypedBuffer;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
 use shmarray::{Array, DType, Layout, Order, gather};
@@ -114,7 +115,7 @@ impl Reducer {
             if let Some(reduced) = self.reduce_small(object, &facts)? {
                 return Ok(reduced);
             }
-        } else if !kind.is_subclass(ndarray)? {
+        } else if !is_subclass(&kind, ndarray) {
             return Ok(py.NotImplemented().into_bound(py));
         }
         self.ask.bind(py).call1((object,))
@@ -243,6 +244,12 @@ impl Reducer {
         };
         Ok(Some((make, arguments).into_pyobject(py)?.into_any()))
     }
+}
+
+/// Returns whether a class is derived from another, which has no say in that itself.
+fn is_subclass(class: &Bound<'_, PyType>, of: &Bound<'_, PyType>) -> bool {
+    // SAFETY: `PyType_IsSubtype` needs two classes, which both arguments are.
+    unsafe { ffi::PyType_IsSubtype(class.as_type_ptr(), of.as_type_ptr()) != 0 }
 }
 
 fn pickle_buffer(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {

@@ -16,17 +16,25 @@ use crate::error::{timed_out, to_py, value_error};
 use crate::memory::LARGE_BYTES;
 use crate::parse_access;
 use crate::pickling::bytes_of;
+use crate::plain::PlainPayload;
 use crate::segment_memory::{self, ReceivedArray};
 use crate::wait::wait;
+
+use super::queue_tasks::QueueTasks;
 
 // The numbers of Linux.
 const EBADF: i32 = 9;
 const EPIPE: i32 = 32;
 
+/// Nothing before the payload.
+const NO_FRONT: &[u8] = &[];
 /// The first opcode of every stream.
 const PROTO: u8 = 0x80;
 /// A payload of at least this size is viewed, not copied into an object of Python.
 const VIEWED_BYTES: usize = 4 << 10;
+
+/// What is in front of an object's payload, the payload, and the message unless the payload is all.
+type ReceivedObject<'py> = (Bound<'py, PyBytes>, Bound<'py, PyAny>, Option<Bound<'py, Message>>);
 
 /// One end of a pipe that carries arrays and bytes in both directions.
 #[pyclass(frozen, module = "shmarray._core")]
@@ -45,15 +53,30 @@ impl Pipe {
         end.clone().ok_or_else(|| PyOSError::new_err((EBADF, "the pipe is closed")))
     }
 
-    fn next(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<shmarray::Message> {
+    /// Receives a message, which is a task if there are `tasks`.
+    fn next(
+        &self,
+        py: Python<'_>,
+        timeout: Option<f64>,
+        tasks: Option<&QueueTasks>,
+    ) -> PyResult<shmarray::Message> {
         let end = self.open()?;
-        let attempt = |left| end.receive(left);
+        let tasks = tasks.map(|tasks| Ok::<_, PyErr>((tasks, tasks.entry()?))).transpose()?;
+        let attempt = |left| match tasks {
+            Some((tasks, entry)) => tasks.tasks.receive(entry, &end, left),
+            None => end.receive(left),
+        };
         let received = match timeout {
             Some(0.0) => attempt(Some(Duration::ZERO)).map_err(to_py)?,
             _ => wait(py, timeout, attempt)?,
         };
         match received {
-            shmarray::Received::Message(message) => Ok(message),
+            shmarray::Received::Message(message) => {
+                if let Some((tasks, _)) = tasks {
+                    tasks.add_got();
+                }
+                Ok(message)
+            }
             ref outcome @ shmarray::Received::TimedOut => Err(timed_out(outcome)),
             ref outcome @ shmarray::Received::Closed => {
                 Err(PyEOFError::new_err(outcome.to_string()))
@@ -121,9 +144,37 @@ impl Pipe {
         };
         match sent {
             Sent::Sent => Ok(()),
-            Sent::TimedOut => Err(timed_out(&sent)),
-            Sent::Closed => Err(PyBrokenPipeError::new_err((EPIPE, sent.to_string()))),
-            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
+            sent => Err(not_sent(&sent)),
+        }
+    }
+
+    /// Sends an object if it is plain, or a text or bytes of up to `text_bytes`, as `encode_plain`
+    /// encodes it, behind `front`. Returns whether there was room in that time, and `None` if the
+    /// object is no such object.
+    #[pyo3(signature = (object, text_bytes, reducers, front=NO_FRONT, timeout=None))]
+    fn send_plain<'py>(
+        &self,
+        object: &Bound<'py, PyAny>,
+        text_bytes: usize,
+        reducers: &Bound<'py, PyTuple>,
+        front: &[u8],
+        timeout: Option<f64>,
+    ) -> PyResult<Option<bool>> {
+        let Some(payload) = PlainPayload::of(object, text_bytes, reducers)? else {
+            return Ok(None);
+        };
+        let end = self.open()?;
+        let [one, two, three] = payload.pieces()?;
+        let pieces = [front, one, two, three];
+        let attempt = |left| end.send_vectored(&pieces, &[], &[], left);
+        let sent = match attempt(Some(Duration::ZERO)).map_err(to_py)? {
+            Sent::TimedOut if timeout != Some(0.0) => wait(object.py(), timeout, attempt)?,
+            sent => sent,
+        };
+        match sent {
+            Sent::Sent => Ok(Some(true)),
+            Sent::TimedOut => Ok(Some(false)),
+            sent => Err(not_sent(&sent)),
         }
     }
 
@@ -134,21 +185,35 @@ impl Pipe {
         py: Python<'py>,
         timeout: Option<f64>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, Message>)> {
-        Message::new(py, self.next(py, timeout)?)
+        let mut message = self.next(py, timeout, None)?;
+        let fds = message.take_fds();
+        Message::with(py, message, 0, fds)
     }
 
-    /// Receives a message. Returns only the stream if the message has nothing else, and otherwise
-    /// what `receive` returns.
-    fn receive_object<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let mut message = self.next(py, None)?;
+    /// Receives a message of which the first `front_bytes` are not its object's. Returns these, the
+    /// payload and the message; or these, the stream and `None` if the message has nothing else.
+    /// With `tasks` the message is one of them.
+    #[pyo3(signature = (front_bytes=0, timeout=None, tasks=None))]
+    fn receive_object<'py>(
+        &self,
+        py: Python<'py>,
+        front_bytes: usize,
+        timeout: Option<f64>,
+        tasks: Option<&QueueTasks>,
+    ) -> PyResult<ReceivedObject<'py>> {
+        let mut message = self.next(py, timeout, tasks)?;
         let fds = message.take_fds();
-        let is_stream =
-            fds.is_empty() && message.descriptors().is_empty() && is_stream(message.payload());
-        if is_stream && message.payload().len() < VIEWED_BYTES {
-            return Ok(PyBytes::new(py, message.payload()).into_any());
+        let (front, payload) = message
+            .payload()
+            .split_at_checked(front_bytes)
+            .ok_or_else(|| value_error("invalid message: it is too short"))?;
+        let front = PyBytes::new(py, front);
+        let is_stream = fds.is_empty() && message.descriptors().is_empty() && is_stream(payload);
+        if is_stream && payload.len() < VIEWED_BYTES {
+            return Ok((front, PyBytes::new(py, payload).into_any(), None));
         }
-        let (payload, message) = Message::with(py, message, fds)?;
-        if is_stream { Ok(payload) } else { Ok((payload, message).into_pyobject(py)?.into_any()) }
+        let (payload, message) = Message::with(py, message, front_bytes, fds)?;
+        Ok((front, payload, (!is_stream).then_some(message)))
     }
 }
 
@@ -162,30 +227,29 @@ fn is_stream(payload: &[u8]) -> bool {
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Message {
     message: shmarray::Message,
+    /// How many bytes are in front of the object's payload.
+    front_bytes: usize,
     fds: Mutex<Vec<OwnedFd>>,
 }
 
 impl Message {
-    /// Returns the payload and the message.
-    fn new(
-        py: Python<'_>,
-        mut message: shmarray::Message,
-    ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let fds = message.take_fds();
-        Self::with(py, message, fds)
-    }
-
+    /// Returns the payload behind the front and the message.
     fn with(
         py: Python<'_>,
         message: shmarray::Message,
+        front_bytes: usize,
         fds: Vec<OwnedFd>,
     ) -> PyResult<(Bound<'_, PyAny>, Bound<'_, Self>)> {
-        let message = Bound::new(py, Self { message, fds: Mutex::new(fds) })?;
-        let payload = message.get().message.payload();
+        let message = Bound::new(py, Self { message, front_bytes, fds: Mutex::new(fds) })?;
+        let payload = message.get().payload();
         match payload.len() {
             0..VIEWED_BYTES => Ok((PyBytes::new(py, payload).into_any(), message)),
             _ => Ok((PyMemoryView::from(message.as_any())?.into_any(), message)),
         }
+    }
+
+    fn payload(&self) -> &[u8] {
+        &self.message.payload()[self.front_bytes..]
     }
 
     fn handle(&self, index: i64) -> PyResult<&Descriptor> {
@@ -209,7 +273,7 @@ impl Message {
         view: *mut ffi::Py_buffer,
         flags: c_int,
     ) -> PyResult<()> {
-        let payload = this.get().message.payload();
+        let payload = this.get().payload();
         let start = payload.as_ptr().cast_mut().cast();
         // SAFETY: `PyBuffer_FillInfo` needs memory that outlives the view. The view gets a
         // reference to `this`, whose payload is never changed or freed before. The interpreter
@@ -254,6 +318,14 @@ impl Message {
         PyBytes::new_with(py, length as usize, |bytes| {
             py.detach(|| array.read_into(bytes)).map_err(to_py)
         })
+    }
+}
+
+fn not_sent(outcome: &Sent) -> PyErr {
+    match outcome {
+        Sent::TimedOut => timed_out(outcome),
+        Sent::Closed => PyBrokenPipeError::new_err((EPIPE, outcome.to_string())),
+        _ => to_py(shmarray::Error::UNKNOWN_OUTCOME),
     }
 }
 

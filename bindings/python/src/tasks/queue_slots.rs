@@ -46,10 +46,11 @@ impl QueueSlots {
         reader: &Pipe,
         timeout: Option<f64>,
     ) -> PyResult<Option<Bound<'py, PyBytes>>> {
-        let reader = reader.open()?;
-        let now = Some(std::time::Duration::ZERO);
-        let slot = match self.0.take(&*reader, now).map_err(to_py)? {
-            None if timeout != Some(0.0) => wait(py, timeout, |left| self.0.take(&*reader, left))?,
+        let slot = match self.0.take_now().map_err(to_py)? {
+            None => {
+                let reader = reader.open()?;
+                wait(py, timeout, |left| self.0.take(&*reader, left))?
+            }
             slot => slot,
         };
         Ok(slot.map(|slot| PyBytes::new(py, &slot.to_bytes())))

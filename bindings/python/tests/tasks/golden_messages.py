@@ -30,7 +30,6 @@ HANDLES = [
     HANDLE.format(f"golden{which}", number, 100 + number) for number, which in enumerate("bcd")
 ]
 PLAIN = {"None": None, "numbers": [1, -2.5, True], "text": "naïve", "bytes": b"\0\1", "t": (1, ())}
-FIRST_TASK = _wire.FIRST_TASK + 5
 
 
 class AllOutOfBand(_pickler.ArrayPickler):
@@ -94,8 +93,6 @@ def by_worker(kind, number, message):
 
 def queued(queue, obj):
     """Returns the payload of the first message of a queue."""
-    if isinstance(queue, mp.queues.JoinableQueue):
-        queue._next_task = FIRST_TASK
     queue.put(obj)
     return bytes(queue._reader.pipe.receive()[0])
 
@@ -128,8 +125,6 @@ MESSAGES = {
     "worker_answer": lambda: by_worker(_wire.ANSWER, 7, _message.pack((True, 1024))),
     "queue": lambda: queued(mp.Queue(), PLAIN),
     "queue_with_slots": lambda: queued(mp.Queue(4), PLAIN),
-    "queue_with_tasks": lambda: queued(mp.JoinableQueue(), PLAIN),
-    "queue_with_slots_and_tasks": lambda: queued(mp.JoinableQueue(4), PLAIN),
 }
 """The functions that write the messages, by name."""
 

@@ -214,3 +214,8 @@ def hold(end):
     array = shmarray.ones(SIZE, "u1")
     end.send(array.nbytes)
     signal.pause()
+
+
+def join_and_say(q, pipe):
+    q.join()
+    pipe.send("joined")

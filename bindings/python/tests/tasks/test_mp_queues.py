@@ -12,7 +12,15 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from process_work import do_tasks, drain, get_all, get_and_wait, put_all, put_and_wait
+from process_work import (
+    do_tasks,
+    drain,
+    get_all,
+    get_and_wait,
+    join_and_say,
+    put_all,
+    put_and_wait,
+)
 from processes import run_forked
 from shmarray.multiprocessing.queues import Empty, Full
 
@@ -54,6 +62,32 @@ def test_one_process_may_put_a_lot_before_anybody_gets(kind, maxsize):
     assert len(os.listdir("/proc/self/fd")) <= before + 5
     assert [q.get() for _ in range(10_000)] == list(range(10_000))
     assert (q.qsize(), q.empty(), q.full()) == (0, True, False)
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+def test_what_waits_for_room_keeps_its_order_whatever_it_is(kind):
+    q = getattr(mp, kind)()
+    for number in range(2000):
+        q.put(number if number % 3 else [np.full(3, number)])
+    for number in range(2000):
+        got = q.get()
+        assert (got if number % 3 else int(got[0][0])) == number
+        q.put(number)
+    assert [q.get() for _ in range(2000)] == list(range(2000))
+
+
+class Bare:
+    pass
+
+
+def test_an_object_goes_by_the_reducer_of_its_class(make, monkeypatch):
+    q = make()
+    q.put(Bare())
+    assert type(q.get()) is Bare
+    monkeypatch.setitem(mp.reducer.ForkingPickler._extra_reducers, Bare, lambda _: (int, ("7",)))
+    for _ in range(2):
+        q.put([Bare()])
+        assert q.get() == [7]
 
 
 def test_messages_of_every_size_arrive(make):
@@ -239,6 +273,26 @@ def test_join_does_not_overlook_what_is_handed_on():
         assert waiter.is_alive()
         q.task_done()
     waiter.join()
+
+
+def test_join_may_follow_close():
+    q = mp.JoinableQueue()
+    q.put("a task")
+    q.get()
+    q.task_done()
+    q.close()
+    q.join()
+
+
+def test_join_in_another_process_waits_until_the_last_task_is_done(context):
+    q = context.JoinableQueue()
+    q.put("a task")
+    process, pipe = start_with_pipe(context, join_and_say, q)
+    q.get()
+    assert not pipe.poll(0.3)
+    q.task_done()
+    assert pipe.recv() == "joined"
+    process.join()
 
 
 FEW_FDS = """

@@ -12,7 +12,7 @@ import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from golden_messages import FIRST_TASK, GOLDEN, HANDLES, MESSAGES, PLAIN, frame, golden, views
+from golden_messages import GOLDEN, HANDLES, MESSAGES, PLAIN, frame, golden, views
 from shmarray import _dumps, _wire
 from shmarray._core import Pipe
 from shmarray._tasks import _wire as _tasks_wire
@@ -157,20 +157,6 @@ def test_golden_messages_of_queues_are_read_as_what_they_were(size):
     queue = mp.Queue(size)
     queue._writer.pipe.send(golden("queue_with_slots" if size else "queue"), [])
     assert queue.get(timeout=60) == PLAIN
-
-
-@pytest.mark.parametrize("size", [0, 4], ids=["", "slots"])
-def test_golden_messages_of_queues_with_tasks_are_read_as_what_they_were(size):
-    queue = mp.JoinableQueue(size)
-    token = queue._lock_tokens.open()
-    assert token.take(FIRST_TASK)
-    name = "queue_with_slots_and_tasks" if size else "queue_with_tasks"
-    queue._writer.pipe.send(golden(name), [], None, [token.fileno()])
-    token.close()
-    assert queue.get(timeout=60) == PLAIN
-    assert list(queue._tasks) == [FIRST_TASK]
-    queue.task_done()
-    queue.join()
 
 
 def test_no_other_module_has_a_format_of_its_own():

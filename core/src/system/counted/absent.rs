@@ -419,6 +419,10 @@ impl SharedWords {
         match *self {}
     }
 
+    pub(crate) fn wake_all(&self) {
+        match *self {}
+    }
+
     pub(crate) fn wait(
         &self,
         _seen: u32,

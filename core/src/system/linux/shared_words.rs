@@ -137,9 +137,18 @@ impl SharedWords {
 
     /// Wakes one waiting thread. If none waits, this makes no system call.
     pub(crate) fn wake_one(&self) {
+        self.wake(1);
+    }
+
+    /// Wakes all waiting threads. If none waits, this makes no system call.
+    pub(crate) fn wake_all(&self) {
+        self.wake(i32::MAX);
+    }
+
+    fn wake(&self, most: i32) {
         self.front(0).fetch_add(1, Ordering::SeqCst);
         if self.front(1).load(Ordering::SeqCst) > 0 {
-            wake_at(self.front(0).as_ptr(), 1);
+            wake_at(self.front(0).as_ptr(), most);
         }
     }
 

@@ -14,13 +14,14 @@ use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
 use super::ring::Taken;
 use super::slot::OwnSlots;
-use super::wait::{SleepWord, Spins};
+use super::wait::SleepWord;
 use crate::array::{Array, SlotRef, Slots, UseId};
 use crate::header::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
 use crate::header::control::{ChannelWords, fence};
 use crate::header::format::{ChannelMode, Payload};
 use crate::memory::segment::Segment;
 use crate::system::{self, FamilyLock, Mutex, Owner};
+use crate::transport::spins::Spins;
 use crate::value::error::{Error, Result};
 use crate::value::shape::Layout;
 

@@ -10,8 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
-use super::wait::{self, Look, SleepWord, Spins};
+use super::wait::{self, Look, SleepWord};
 use crate::system::{self, EventFd, Mutex};
+use crate::transport::spins::Spins;
 use crate::value::error::{Error, Result};
 
 /// The stack of the thread, which calls little.

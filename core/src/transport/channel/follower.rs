@@ -17,10 +17,11 @@ use super::options::Receives;
 use super::reader::Reader;
 use super::received::{Delivered, Delivery, WaitOutcome};
 use super::ring::{Words, read_only};
-use super::wait::{self, Look, SleepWord, Spins};
+use super::wait::{self, Look, SleepWord};
 use crate::array::{Array, Options};
 use crate::header::format::{CHANNEL_OFFSET, ChannelMode, LEFT_OFFSET, PUBLISHED_OFFSET, Payload};
 use crate::system::{self, Directory, FutexPage, Mutex};
+use crate::transport::spins::Spins;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{Layout, Order};
 

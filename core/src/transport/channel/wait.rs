@@ -8,24 +8,17 @@
 //! is its partner, in `ring`, between a change there and the load of this word.
 
 use std::io;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use crate::header::control::Ordering::Acquire;
 use crate::header::control::{ControlWord, fence_after_rmw};
 use crate::system;
+use crate::transport::spins::Spins;
 use crate::value::error::{Error, Result};
 
 /// How often a process that waits looks for dead processes, and for what it waits for: a death
 /// wakes nobody.
 const LOOK: Duration = Duration::from_millis(100);
-/// The most looks before a process sleeps. A wake-up takes a few microseconds; so do these looks.
-const MOST_SPINS: u32 = 200;
-/// The least looks after a short wait.
-const LEAST_SPINS: u32 = 25;
-/// A wait is short below this. It is then little more than a wake-up, which spinning might have
-/// spared.
-const SHORT: Duration = Duration::from_micros(50);
 const SLEEPS: u64 = 1;
 const ONE: u64 = 2;
 /// The bits that the kernel compares.
@@ -59,31 +52,6 @@ impl SleepWord for ControlWord {
     }
 }
 
-/// The number of looks before a sleep. It doubles after each short wait, and halves after each long
-/// one.
-pub(super) struct Spins(AtomicU32);
-
-impl Default for Spins {
-    fn default() -> Self {
-        Self(AtomicU32::new(MOST_SPINS))
-    }
-}
-
-impl Spins {
-    fn count(&self) -> u32 {
-        if can_spin() { self.0.load(Relaxed) } else { 0 }
-    }
-
-    /// Learns from a wait. If two threads do so at once, the number may learn from only one.
-    fn note(&self, was_short: bool) {
-        let count = self.0.load(Relaxed);
-        let next = if was_short { (2 * count).clamp(LEAST_SPINS, MOST_SPINS) } else { count / 2 };
-        if next != count {
-            self.0.store(next, Relaxed);
-        }
-    }
-}
-
 /// Looks until something is found, or the time is over: `None`. Without a timeout there is no
 /// limit. `attempt` is told whether it may take longer, since the caller sleeps otherwise.
 pub(super) fn wait<T>(
@@ -112,7 +80,7 @@ pub(super) fn wait<T>(
     let began = Instant::now();
     let found = sleep(sleep_word, until, attempt);
     let is_found = matches!(found, Ok(Some(_)));
-    spins.note(is_found && began.elapsed() < SHORT);
+    spins.note_sleep(is_found, began.elapsed());
     found
 }
 
@@ -143,20 +111,6 @@ fn interrupted(error: io::Error) -> Error {
     Error::os("futex", "", error)
 }
 
-/// Whether another thread can run while this one looks.
-///
-/// Two threads may both store the number. A `OnceLock` would stay locked in a child that another
-/// thread forks meanwhile.
-fn can_spin() -> bool {
-    static CPUS: AtomicUsize = AtomicUsize::new(0);
-    let mut cpus = CPUS.load(Relaxed);
-    if cpus == 0 {
-        cpus = std::thread::available_parallelism().map_or(1, usize::from);
-        CPUS.store(cpus, Relaxed);
-    }
-    cpus > 1
-}
-
 /// Wakes who sleeps at a word, after a change and C5: one process, or all.
 pub(super) fn wake(word: &ControlWord, all: bool) {
     let seen = word.load(Acquire);
@@ -181,6 +135,7 @@ pub(super) fn wake_unseen(word: &ControlWord) {
 #[cfg(all(test, linux_backend))] // they sleep
 mod tests {
     use super::*;
+    use crate::transport::spins::{LEAST_SPINS, MOST_SPINS, can_spin};
 
     /// A word that nobody changes.
     struct Unchanged(u32);
@@ -220,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_process_that_finds_something_while_it_spins_spins_longer_next_time() {
-        let spins = Spins(AtomicU32::new(LEAST_SPINS));
+        let spins = Spins::with(LEAST_SPINS);
         let mut looks = 0;
         let found = wait(&Unchanged(0), &spins, None, |_| {
             looks += 1;
@@ -229,6 +184,6 @@ mod tests {
         assert_eq!(found.unwrap(), Some(3));
         // Where a process cannot spin, it slept.
         let expected = if can_spin() { 2 * LEAST_SPINS } else { LEAST_SPINS / 2 };
-        assert_eq!(spins.0.load(Relaxed), expected);
+        assert_eq!(spins.learned(), expected);
     }
 }

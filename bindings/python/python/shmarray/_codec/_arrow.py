@@ -90,6 +90,8 @@ def _reduce_polars(frame: Any, make: Callable[[Any], Any], needed: int) -> Any:
 
 def _reduce_column(column: Any) -> Any:
     memory = column.__arrow_array__()
+    if memory.get_total_buffer_size() < ARROW_LEAST_BYTES:
+        return NotImplemented  # `nbytes` takes as long as the rest of a small column
     is_sent = memory.nbytes >= ARROW_LEAST_BYTES and _is_whole(memory, memory.nbytes)
     return (_column, (column.dtype, memory)) if is_sent else NotImplemented
 

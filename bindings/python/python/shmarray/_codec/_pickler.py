@@ -110,32 +110,6 @@ class ArrayPickler(pickle.Pickler):
         self.stream.clear()
 
 
-def encode_plain(obj: object, text_bytes: int) -> tuple[bytes | str, ...] | None:
-    """Returns the payload of a plain object (`_core.is_plain`), or of text or bytes of up to
-    ``text_bytes``. Returns None for anything else.
-    """
-    text: bytes | str
-    if _core.is_plain(obj):
-        stream = pickle.dumps(obj, 5)
-        return stream, _wire.STREAM_LENGTH.pack(len(stream))
-    if type(obj) is bytes:  # the stream writes longer ones to shared memory
-        opcode = b"B"
-        text = obj
-    elif type(obj) is str and len(obj) <= text_bytes:
-        opcode = b"X"
-        text = obj if obj.isascii() else obj.encode("utf-8", "surrogatepass")
-    else:
-        return None
-    if len(text) > text_bytes:
-        return None
-    # A pickle without frame and memo. Bytes and ASCII text are not copied.
-    return (
-        _wire.TEXT_HEAD.pack(pickle.PROTO, _wire.PROTOCOL, opcode, len(text)),
-        text,
-        _wire.TEXT_TAIL.pack(pickle.STOP, len(text) + _wire.TEXT_HEAD.size + 1),
-    )
-
-
 def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None:
     """Encodes an array that its handle describes completely: a shared one, or a large private one.
     Returns None for anything else.

@@ -14,17 +14,8 @@ BYTES = b"\xff" * 8
 
 DIRECT_FDS = 48
 """The number of fds that travel beside a message. The others travel in a pipe, whose end is the fd
-of this index. Core sends at most 64: it needs one for each directory of the arrays, and a queue
-needs one.
+of this index. Core sends at most 64: it needs one for each directory of the arrays.
 """
-
-# Queues.
-
-TASK_BYTE = struct.Struct("<q")
-"""In a message of a ``JoinableQueue``, behind the queue slot: the byte that stands for its task."""
-FIRST_TASK = 1 << 32
-TASKS_END = 1 << 62
-"""The range of bytes of the lock token file that stand for tasks."""
 
 # The worker protocol.
 

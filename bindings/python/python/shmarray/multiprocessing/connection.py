@@ -93,10 +93,9 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
             return super().send(obj)
         self._check_closed()
         self._check_writable()
-        message = _message.pack(obj)
-        if message.fds:
-            return _message.send(self.pipe, message)
-        return self.pipe.send(message.payload, message.arrays)
+        if _message.send_plain(self.pipe, obj) is None:
+            _message.send(self.pipe, _message.pack_special(obj))
+        return None
 
     def recv(self) -> _RecvT_co:
         """Receives an object. Waits until there is one."""
@@ -104,9 +103,9 @@ class Connection(_StandardConnection[_SendT_contra, _RecvT_co]):
             return super().recv()
         self._check_closed()
         self._check_readable()
-        received = self.pipe.receive_object()
+        _, payload, message = self.pipe.receive_object()
         obj: _RecvT_co = (
-            _message.unpack(*received) if isinstance(received, tuple) else pickle.loads(received)
+            pickle.loads(payload) if message is None else _message.unpack(payload, message)
         )
         return obj
 

@@ -5,18 +5,16 @@ a message is sent and received whole or not at all.
 
 * A *queue slot* bounds a queue with a ``maxsize``. It travels with the message, and is free when
   the message is received (``_queue_slots``).
-* A *task* of a ``JoinableQueue`` is a random byte of a file. It is locked as long as a process or a
-  message holds it; the kernel unlocks it with the last holder (``_lock_tokens``). It travels with
-  the message, and the receiver holds it until ``task_done``.
+* A *task* of a ``JoinableQueue`` is a message until the process that got it has called
+  ``task_done``. Each process counts those that it has, for the others to see (``_queue_tasks``).
 
 ``put`` packs the object at once and sends it without waiting. Messages that find no room in the
 pipe wait in the process, in order, and a thread sends them (``_send_queue``).
 """
 
-import collections
 import multiprocessing.context as context  # pyright does not find it in the package
 import os
-import secrets
+import pickle
 import types
 import weakref
 from multiprocessing import queues, synchronize
@@ -24,12 +22,11 @@ from queue import Empty as Empty
 from queue import Full as Full
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from .._tasks import _internals, _wire
+from .._tasks import _internals
 from .._tasks._ipc import _message
 from .._tasks._ipc._fds import is_packing
-from .._tasks._ipc._lock_tokens import LockToken, LockTokenFile, let_go, share
-from .._tasks._ipc._locks import Range
 from .._tasks._ipc._queue_slots import MessageCounter, QueueSlots
+from .._tasks._ipc._queue_tasks import QueueTasks
 from .._tasks._ipc._send_queue import SendQueue
 from .connection import Pipe
 
@@ -72,26 +69,28 @@ class Queue(_StandardQueue[_T]):
             if self._maxsize < _UNBOUNDED
             else MessageCounter(self._maxsize)
         )
-        self._lock_tokens = self._new_lock_tokens()
+        self._tasks = self._new_tasks()
         self._reset()
 
-    def _new_lock_tokens(self) -> LockTokenFile | None:
+    def _new_tasks(self) -> QueueTasks | None:
         return None
 
     def _reset(self) -> None:
         """Sets the state that each process has for itself."""
         self._slot_bytes = _internals.QUEUE_SLOT_BYTES if self._maxsize < _UNBOUNDED else 0
-        self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._lock_tokens)
+        if self._tasks is not None:
+            self._tasks.reset()
+        self._send_queue = SendQueue(self._reader, self._writer, self._slots, self._tasks)
         self._closed = self._reader.closed
         _all_queues.add(self)
 
     def __getstate__(self) -> Any:
         if not is_packing():
             context.assert_spawning(self)
-        return self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens
+        return self._maxsize, self._reader, self._writer, self._slots, self._tasks
 
     def __setstate__(self, state: Any) -> None:
-        self._maxsize, self._reader, self._writer, self._slots, self._lock_tokens = state
+        self._maxsize, self._reader, self._writer, self._slots, self._tasks = state
         self._reset()
 
     def put(self, obj: _T, block: bool = True, timeout: float | None = None) -> None:
@@ -108,29 +107,24 @@ class Queue(_StandardQueue[_T]):
             raise
 
     def _send(self, obj: object, slot: bytes) -> None:
-        message = _message.pack(obj)
-        self._send_queue.send(
-            message._replace(payload=(slot, *message.payload)) if slot else message, slot, None
-        )
+        self._send_queue.put(obj, slot)
 
     def get(self, block: bool = True, timeout: float | None = None) -> _T:
         """Takes an object out of the queue. Raises ``Empty`` if there was none in time."""
         if self._closed:
             raise ValueError(f"Queue {self!r} is closed")
+        tasks = None if self._tasks is None else self._tasks.mine()
         try:
-            payload, message = self._reader.pipe.receive(_limit(block, timeout))
+            slot, payload, message = self._reader.pipe.receive_object(
+                self._slot_bytes, _limit(block, timeout), tasks
+            )
         except TimeoutError:
             raise Empty from None
         except OSError:
             self._send_queue.wait_if_ending()
             raise
-        self._slots.free(bytes(payload[: self._slot_bytes]))
-        return self._unpack(
-            memoryview(payload)[self._slot_bytes :] if self._slot_bytes else payload, message
-        )
-
-    def _unpack(self, payload: bytes | memoryview, message: _internals.Message) -> _T:
-        obj: _T = _message.unpack(payload, message)
+        self._slots.free(slot)
+        obj: _T = pickle.loads(payload) if message is None else _message.unpack(payload, message)
         return obj
 
     def qsize(self) -> int:
@@ -167,10 +161,6 @@ def _limit(block: bool, timeout: float | None) -> float | None:
     return None if timeout is None else max(timeout, 0.0)
 
 
-_TASKS = Range(_wire.FIRST_TASK, _wire.TASKS_END)
-"""The bytes that stand for tasks."""
-
-
 class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     """A queue whose objects are tasks.
 
@@ -186,68 +176,29 @@ class JoinableQueue(Queue[_T], _StandardJoinableQueue[_T]):
     >>> queue.join()
     """
 
-    def _new_lock_tokens(self) -> LockTokenFile:
-        return LockTokenFile()
-
-    def _reset(self) -> None:
-        super()._reset()
-        self._tasks: collections.deque[int] = collections.deque()
-        self._next_task = _some_task()
+    def _new_tasks(self) -> QueueTasks:
+        return QueueTasks()
 
     def _send(self, obj: object, slot: bytes) -> None:
-        assert self._lock_tokens is not None
-        token = self._lock_tokens.open()
+        assert self._tasks is not None
+        tasks = self._tasks.mine()
+        tasks.put()
         try:
-            message = _message.pack(obj)
-            payload = slot, _wire.TASK_BYTE.pack(self._take_task(token)), *message.payload
-            self._send_queue.send(message._replace(payload=payload), slot, token)
-        except BaseException:  # its traceback would keep the token
-            token.close()
+            super()._send(obj, slot)
+        except BaseException:
+            tasks.set_lost()
             raise
 
-    def _take_task(self, token: LockToken) -> int:
-        """Returns the byte of a new task. Those of one process are consecutive, because the kernel
-        merges the locks of neighbours that have one holder.
-        """
-        while True:
-            with self._send_queue.lock:
-                task, self._next_task = self._next_task, self._next_task + 1
-            if token.take(task):
-                return task
-            self._next_task = _some_task()  # the bytes of another process begin here
-
-    def _unpack(self, payload: bytes | memoryview, message: _internals.Message) -> _T:
-        token, *fds = message.take_fds()
-        self._keep(_wire.TASK_BYTE.unpack_from(payload)[0], token)
-        obj: _T = _message.unpack(memoryview(payload)[_wire.TASK_BYTE.size :], message, fds)
-        return obj
-
-    def _keep(self, task: int, token: int) -> None:
-        """Makes this process hold a task until it is done."""
-        assert self._lock_tokens is not None
-        with self._send_queue.lock:
-            share(token, self._lock_tokens.mine().fileno(), task)
-            self._tasks.append(task)
-        let_go(token)
-
     def task_done(self) -> None:
-        """Marks a task that this process got as done: of several, the oldest. Raises ValueError if
-        there is none.
-        """
-        assert self._lock_tokens is not None
-        with self._send_queue.lock:
-            if not self._tasks:
-                raise ValueError("task_done() called too many times")
-            self._lock_tokens.mine().free(self._tasks.popleft())
+        """Marks a task that this process got as done. Raises ValueError if there is none."""
+        assert self._tasks is not None
+        if not self._tasks.mine().set_done():
+            raise ValueError("task_done() called too many times")
 
     def join(self) -> None:
         """Waits until no task is left."""
-        assert self._lock_tokens is not None
-        self._lock_tokens.wait_until_free(_TASKS)
-
-
-def _some_task() -> int:
-    return _TASKS.first + secrets.randbelow(_TASKS.end - _TASKS.first)
+        assert self._tasks is not None
+        self._tasks.wait_until_done(self._reader)
 
 
 class SimpleQueue(queues.SimpleQueue[_T]):

@@ -1,5 +1,6 @@
 """Packs objects and bytes as messages of core's pipes: arrays by handle, fds beside them."""
 
+import copyreg
 import pickle
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -17,7 +18,9 @@ __all__ = [
     "pack",
     "pack_by",
     "pack_bytes",
+    "pack_special",
     "send",
+    "send_plain",
     "unpack",
     "unpack_bytes",
 ]
@@ -47,11 +50,26 @@ class PipePickler(_internals.ArrayPickler):
     REDUCERS = (*extra_reducers(), *_internals.ArrayPickler.REDUCERS)
 
 
+_ALL_REDUCERS = (copyreg.dispatch_table, *PipePickler.REDUCERS)
+
+
+def send_plain(
+    pipe: _internals.Pipe, obj: object, front: bytes = b"", timeout: float | None = None
+) -> bool | None:
+    """Sends an object at once that needs no pickler, as most small objects, behind ``front``.
+    Returns whether there was room in time, and None if it is no such object.
+    """
+    return pipe.send_plain(obj, _internals.PIPE_STREAM_BYTES, _ALL_REDUCERS, front, timeout)
+
+
 def pack(obj: object) -> OutgoingMessage:
     """Packs an object. Raises what pickling raises."""
-    payload = _internals.encode_plain(obj, _internals.PIPE_STREAM_BYTES)
-    if payload is not None:
-        return OutgoingMessage(payload, (), ())
+    payload = _internals.encode_plain(obj, _internals.PIPE_STREAM_BYTES, _ALL_REDUCERS)
+    return pack_special(obj) if payload is None else OutgoingMessage(payload, (), ())
+
+
+def pack_special(obj: object) -> OutgoingMessage:
+    """Packs an object that `send_plain` does not send."""
     if type(obj) is str and obj.isascii():
         return OutgoingMessage(*_internals.encode_text(obj), ())
     if type(obj) is np.ndarray and not any(
@@ -94,22 +112,17 @@ def send(
     pipe: _internals.Pipe,
     message: OutgoingMessage,
     timeout: float | None = None,
-    token: OwnedFd | None = None,
 ) -> None:
-    """Sends a message, with the fd of a lock token before its other fds.
+    """Sends a message.
 
     Raises TimeoutError if there was no room in time, BrokenPipeError if nobody can receive.
     """
-    fds = message.fds if token is None else [token, *message.fds]
-    numbers = [one.fileno() for one in fds] if fds else []
-    pipe.send(message.payload, message.arrays, timeout, numbers)
+    pipe.send(message.payload, message.arrays, timeout, [one.fileno() for one in message.fds])
 
 
-def unpack(
-    payload: bytes | memoryview, message: _internals.Message, fds: Sequence[int] = ()
-) -> Any:
-    """Returns the object of a message. ``fds`` are fds that were already taken from it."""
-    fds = fds or message.take_fds()
+def unpack(payload: bytes | memoryview, message: _internals.Message) -> Any:
+    """Returns the object of a message."""
+    fds = message.take_fds()
     if not fds:
         return _unpack(payload, message)
     with IncomingFds(fds):

@@ -13,24 +13,25 @@ from multiprocessing import util
 from typing import NamedTuple, TypeVar
 
 from . import _message
-from ._lock_tokens import LockToken, LockTokenFile, share
 from ._queue_slots import QueueEnd, QueueSlots
+from ._queue_tasks import QueueTasks
 
 __all__ = ["SendQueue"]
 
 _Result = TypeVar("_Result")
+_ROOM_SECONDS = 0.001
+"""How long a sender waits for room before its messages wait for the thread, which takes longer for
+each than the sender does.
+"""
 _RETRY_SECONDS = 0.1
 """The interval for trying again when the system lacks a resource."""
 
 
 class _Waiting(NamedTuple):
-    """A message that found no room in the pipe, and the lock bytes that this process holds for
-    it.
-    """
+    """A message that found no room in the pipe."""
 
     message: _message.OutgoingMessage
     slot: bytes
-    bytes: list[int]
 
 
 class SendQueue:
@@ -43,47 +44,63 @@ class SendQueue:
         reader: QueueEnd,
         writer: QueueEnd,
         slots: QueueSlots,
-        lock_tokens: LockTokenFile | None,
+        tasks: QueueTasks | None,
     ) -> None:
-        self.lock = threading.Lock()
-        """Held while the lock token of this process is used."""
+        self._lock = threading.Lock()
         self._reader = weakref.ref(reader)
         self._writer = writer
         self._slots = slots
-        self._lock_tokens = lock_tokens
+        self._tasks = tasks
         self._waiting: collections.deque[_Waiting] = collections.deque()
         self._thread: threading.Thread | None = None
         self._at_exit: util.Finalize | None = None
         self._may_lose = self._is_used = self._is_closed = self._is_ending = False
+        self._is_direct = False
+        """Whether no message waits, and messages may be sent."""
 
-    def send(self, message: _message.OutgoingMessage, slot: bytes, token: LockToken | None) -> None:
-        """Sends a message or lets it wait. If this raises, slot and token are still the
-        caller's.
-        """
-        with self.lock:
+    def put(self, obj: object, slot: bytes) -> None:
+        """Sends an object or lets it wait. If this raises, the slot is still the caller's."""
+        is_sent: bool | None = False
+        if self._is_direct:
+            # Without the lock: threads that put at the same time do so in no order.
+            is_sent = _message.send_plain(self._writer.pipe, obj, slot, _ROOM_SECONDS)
+        if is_sent:
+            self._set_in_pipe(slot)
+            return
+        message = _message.pack_special(obj) if is_sent is None else _message.pack(obj)
+        self._send(message._replace(payload=(slot, *message.payload)) if slot else message, slot)
+
+    def _set_in_pipe(self, slot: bytes) -> None:
+        if slot:
+            self._slots.set_in_pipe(slot)
+        if self._tasks is not None:
+            self._tasks.mine().set_in_pipe()
+
+    def _send(self, message: _message.OutgoingMessage, slot: bytes) -> None:
+        with self._lock:
             self._is_used = True
             if self._is_ending:
                 return
-            if not self._waiting and self._sends(message, token):
-                self._slots.set_in_pipe(slot)
+            if not self._waiting and self._sends(message):
+                self._set_in_pipe(slot)
+                self._is_direct = True
                 return
+            self._is_direct = False
             if self._thread is None:
                 self._start_thread()
             self._slots.set_waiting(slot)
-            self._waiting.append(_Waiting(message, slot, self._keep(token)))
+            self._waiting.append(_Waiting(message, slot))
 
-    def _sends(self, message: _message.OutgoingMessage, token: LockToken | None) -> bool:
-        """Sends a message without waiting. Returns False if there was no room."""
+    def _sends(self, message: _message.OutgoingMessage) -> bool:
+        """Sends a message. Returns False if there is no room soon."""
         try:
-            _message.send(self._writer.pipe, message, 0.0, token)
+            _message.send(self._writer.pipe, message, _ROOM_SECONDS)
         except TimeoutError:
             return False
         except OSError as error:
             if error.errno != errno.ETOOMANYREFS:
                 raise
             return False
-        if token is not None:
-            token.close()
         return True
 
     def _start_thread(self) -> None:
@@ -96,15 +113,6 @@ class SendQueue:
         if not self._may_lose:
             self._at_exit = util.Finalize(None, self._finish, exitpriority=-5)
 
-    def _keep(self, token: LockToken | None) -> list[int]:
-        """Passes the bytes of a message's token on to the token of this process."""
-        if self._lock_tokens is None or token is None:
-            return []
-        for byte in token.bytes:
-            share(token.fileno(), self._lock_tokens.mine().fileno(), byte)
-        token.close()
-        return token.bytes
-
     def _send_on(self) -> None:
         while (waiting := self._first()) is not None:
             try:
@@ -114,10 +122,11 @@ class SendQueue:
 
     def _first(self) -> _Waiting | None:
         """Returns the next message. If there is none, the thread ends."""
-        with self.lock:
+        with self._lock:
             if self._waiting:
                 return self._waiting[0]
             self._thread = None
+            self._is_direct = not self._is_ending
             if self._at_exit is not None:
                 self._at_exit.cancel()
             if self._is_closed:
@@ -125,27 +134,24 @@ class SendQueue:
             return None
 
     def _send_first(self, waiting: _Waiting) -> None:
-        token = _retry(lambda: self._token_for(waiting.bytes))
-        while not _retry(lambda: self._sends_waiting(waiting, token)):
+        while not _retry(lambda: self._sends_waiting(waiting)):
             self._wait_for_room()
-        if token is not None:
-            token.close()
-        with self.lock:
+        with self._lock:
             self._waiting.popleft()
 
-    def _sends_waiting(self, waiting: _Waiting, token: LockToken | None) -> bool:
+    def _sends_waiting(self, waiting: _Waiting) -> bool:
         """Sends a waiting message. Returns False if there was no room. A crash during this call
         leaves open whether the message was sent.
         """
         self._slots.set_sending(waiting.slot)
         try:
-            _message.send(self._writer.pipe, waiting.message, 0.0, token)
+            _message.send(self._writer.pipe, waiting.message, 0.0)
         except BaseException as error:
             self._slots.set_waiting(waiting.slot)
             if isinstance(error, TimeoutError):
                 return False
             raise
-        self._slots.set_in_pipe(waiting.slot)
+        self._set_in_pipe(waiting.slot)
         return True
 
     def _wait_for_room(self) -> None:
@@ -153,33 +159,19 @@ class SendQueue:
         poll.register(self._writer.fileno(), select.POLLOUT)
         poll.poll()
 
-    def _token_for(self, held: list[int]) -> LockToken | None:
-        """Passes bytes from the token of this process to the token of a message, so that this
-        process does not hold them once the message is received.
-        """
-        if self._lock_tokens is None:
-            return None
-        token = self._lock_tokens.open()
-        with self.lock:
-            for byte in held:
-                share(self._lock_tokens.mine().fileno(), token.fileno(), byte)
-                self._lock_tokens.mine().free(byte)
-        return token
-
     def _lose_all(self) -> None:
-        with self.lock:
+        with self._lock:
             while self._waiting:
                 lost = self._waiting.popleft()
                 self._slots.free(lost.slot)
-                for byte in lost.bytes:
-                    if self._lock_tokens is not None:
-                        self._lock_tokens.mine().free(byte)
+                if self._tasks is not None:
+                    self._tasks.mine().set_lost()
 
     def close(self) -> None:
         """Declares that nothing will be put any more. As in the standard module, a queue that was
         never used is not closed.
         """
-        with self.lock:
+        with self._lock:
             if not self._is_used:
                 return
             self._is_closed = True
@@ -201,8 +193,9 @@ class SendQueue:
 
     def _finish(self) -> None:
         """Waits at the end of the process. Messages that are put from now on are lost."""
-        with self.lock:
+        with self._lock:
             self._is_ending = True
+            self._is_direct = False
         self._stop_receiving()
         self.join()
 
