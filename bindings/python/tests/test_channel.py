@@ -179,6 +179,44 @@ def test_what_is_done_to_the_array_of_a_message_does_not_reach_the_next_in_its_s
     assert not any(a.flags.writeable for a in arrays)
 
 
+@pytest.mark.parametrize("slots", [1, 3])
+def test_an_array_that_the_program_still_has_stays_empty(slots):
+    channel = numbers(slots=slots)
+    kept = []
+    for number in range(5):
+        for attempt in (channel.loan, channel.receive):
+            with attempt() as a:
+                a[:] = number
+                if number % 2:
+                    kept.append(a)
+    send(channel, 7)
+    with channel.receive() as a:
+        assert a.tolist() == [7, 7]
+        assert [(one.shape, one.flags.writeable) for one in kept] == [((0,), False)] * 4
+        assert all(one is not a for one in kept)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda a: setattr(a, "shape", (2, 1)),
+        lambda a: setattr(a, "dtype", "u4"),
+        lambda a: a.setflags(write=False),
+        lambda a: memoryview(a),
+    ],
+)
+def test_what_is_changed_of_an_array_is_as_it_was_in_later_messages(change):
+    channel = numbers(slots=1)
+    for number in range(6):
+        with channel.loan() as a:
+            assert (a.shape, a.strides, a.dtype, a.flags.writeable) == ((2,), (4,), "i4", True)
+            a[:] = number
+            change(a)
+        with channel.receive() as a:
+            assert a.tolist() == [number, number]
+            change(a)
+
+
 def test_an_array_of_a_slot_reaches_no_other_slot():
     channel = numbers(slots=3)
     for number in range(3):

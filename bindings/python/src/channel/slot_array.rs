@@ -2,7 +2,9 @@
 //!
 //! The ndarray of a message is a view of another, *whole*, of the same elements. NumPy lets every
 //! view that a program takes of it refer to *whole* in its place. So the references to *whole* tell
-//! whether there are views, and the end of *whole* is the end of the last.
+//! whether there are views, and the end of *whole* is the end of the last. When its message has
+//! ended, the ndarray is empty; if nothing refers to it then, it shows a later message in that
+//! slot.
 #![allow(unsafe_code)] // the fields of an ndarray
 
 use std::ffi::{c_char, c_int, c_void};
@@ -32,6 +34,29 @@ struct Fields {
 }
 
 const WRITEABLE: c_int = 0x400;
+
+impl Fields {
+    /// Returns the number of elements along each dimension.
+    fn shape(&mut self) -> &mut [isize] {
+        if self.dimensions <= 0 {
+            return &mut [];
+        }
+        // SAFETY: there must be so many numbers, and nobody else may use them meanwhile. NumPy has
+        // one for each dimension, and uses them with the GIL, or has copied them before it releases
+        // it.
+        unsafe { std::slice::from_raw_parts_mut(self.shape, self.dimensions as usize) }
+    }
+
+    /// Returns the bytes from one element to the next along each dimension.
+    fn strides(&self) -> &[isize] {
+        if self.dimensions <= 0 {
+            return &[];
+        }
+        // SAFETY: there must be so many numbers, and nobody may change them meanwhile: as in
+        // `shape`.
+        unsafe { std::slice::from_raw_parts(self.strides, self.dimensions as usize) }
+    }
+}
 
 /// Returns the fields of an ndarray of this module, which is no subclass.
 #[allow(clippy::mut_from_ref, reason = "NumPy changes them behind a shared reference, too")]
@@ -87,14 +112,7 @@ impl SlotArray {
         let whole = self.whole.bind(py);
         let mapping = fields_of(whole).base;
         let fields = fields_of(self.array.bind(py));
-        if fields.dimensions > 0 {
-            // SAFETY: there must be so many numbers, and nobody else may use them meanwhile. NumPy
-            // has one for each dimension, and uses them with the GIL, or has copied them before it
-            // releases it.
-            let shape =
-                unsafe { std::slice::from_raw_parts_mut(fields.shape, fields.dimensions as usize) };
-            shape.fill(0);
-        }
+        fields.shape().fill(0);
         fields.flags &= !WRITEABLE;
         if fields.base == whole.as_ptr() {
             // SAFETY: it must be null or an object that lives. The base of `whole` lives with it.
@@ -136,13 +154,57 @@ impl KeptSlot {
     }
 }
 
-/// *Whole* of each slot, where all messages have one shape: to make it takes longer than the rest
-/// of a message.
+/// *Whole* of each slot and ndarrays of its messages, where all have one shape: to make them takes
+/// longer than the rest of a message.
 ///
 /// No Python code runs while the mutex is locked: it could hand the GIL to a thread that waits for
 /// the mutex.
 pub(super) struct SlotArrays {
-    made: Mutex<Vec<Option<Py<PyAny>>>>,
+    made: Mutex<Vec<MadeForSlot>>,
+}
+
+#[derive(Default)]
+struct MadeForSlot {
+    whole: Option<Py<PyAny>>,
+    /// Two, because a program's variable still has the one of the last message when it gets that of
+    /// the next.
+    of_messages: [Option<OfMessages>; 2],
+}
+
+/// An ndarray of one message after the other. It is used again when nothing else refers to it.
+struct OfMessages {
+    array: Py<PyAny>,
+    /// Those of a new view.
+    flags: c_int,
+}
+
+impl OfMessages {
+    /// Shows the elements of *whole* again. `false` if something refers to the ndarray, or the
+    /// program has changed more of it than [`SlotArray::empty`] does.
+    fn show_again(&self, whole: &Bound<'_, PyAny>) -> bool {
+        let array = self.array.bind(whole.py());
+        // SAFETY: the object lives, since `self` has a reference to it.
+        if unsafe { ffi::Py_REFCNT(array.as_ptr()) } != 1 {
+            return false;
+        }
+        let (fields, whole_fields) = (fields_of(array), fields_of(whole));
+        if fields.dimensions != whole_fields.dimensions
+            || fields.data != whole_fields.data
+            || fields.descr != whole_fields.descr
+            || fields.strides() != whole_fields.strides()
+            || fields.base == whole.as_ptr()
+            || fields.base.is_null()
+        {
+            return false;
+        }
+        fields.shape().copy_from_slice(whole_fields.shape());
+        fields.flags = self.flags;
+        let mapping = std::mem::replace(&mut fields.base, whole.clone().into_ptr());
+        // SAFETY: the reference must be the caller's: it was the ndarray's. It is not the last one,
+        // which *whole* has.
+        drop(unsafe { Bound::<PyAny>::from_owned_ptr(whole.py(), mapping) });
+        true
+    }
 }
 
 fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -156,7 +218,7 @@ fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 impl SlotArrays {
     pub(super) fn of(channel: &shmarray::Channel) -> Self {
         let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
-        Self { made: Mutex::new((0..slots).map(|_| None).collect()) }
+        Self { made: Mutex::new((0..slots).map(|_| MadeForSlot::default()).collect()) }
     }
 
     /// Returns a new ndarray of a message's elements, for the time that the message is held. `slot`
@@ -178,33 +240,63 @@ impl SlotArrays {
                 made
             }
         };
-        let array = view_of(&whole)?.unbind();
+        let array = match slot.and_then(|slot| self.of_message(slot, &whole)) {
+            Some(again) => again,
+            None => {
+                let new = view_of(&whole)?.unbind();
+                if let Some(slot) = slot {
+                    self.keep_for_messages(slot, new.bind(py));
+                }
+                new
+            }
+        };
         Ok(SlotArray { array, whole: whole.unbind(), _borrowed: Borrowed::new() })
     }
 
     fn get<'py>(&self, py: Python<'py>, slot: u32) -> Option<Bound<'py, PyAny>> {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.get(slot as usize)?.as_ref().map(|whole| whole.bind(py).clone())
+        made.get(slot as usize)?.whole.as_ref().map(|whole| whole.bind(py).clone())
     }
 
     fn set(&self, slot: u32, whole: &Bound<'_, PyAny>) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let before =
-            made.get_mut(slot as usize).and_then(|made| made.replace(whole.clone().unbind()));
+        let new = MadeForSlot { whole: Some(whole.clone().unbind()), ..MadeForSlot::default() };
+        let before = made.get_mut(slot as usize).map(|made| std::mem::replace(made, new));
         drop(made);
         drop(before);
+    }
+
+    /// Returns an ndarray of an earlier message of the slot that nothing refers to, which shows the
+    /// elements again.
+    fn of_message(&self, slot: u32, whole: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
+        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = made.get(slot as usize)?.of_messages.iter().flatten();
+        let again = kept.find(|kept| kept.show_again(whole))?;
+        Some(again.array.clone_ref(whole.py()))
+    }
+
+    /// Keeps a new ndarray for later messages of the slot, in place of the one that was kept first.
+    fn keep_for_messages(&self, slot: u32, array: &Bound<'_, PyAny>) {
+        let kept = OfMessages { array: array.clone().unbind(), flags: fields_of(array).flags };
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let given_up = made.get_mut(slot as usize).and_then(|made| {
+            made.of_messages.swap(0, 1);
+            made.of_messages[1].replace(kept)
+        });
+        drop(made);
+        drop(given_up);
     }
 
     /// Returns whether it has the ndarray of this slot.
     pub(super) fn has(&self, slot: u32) -> bool {
         let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.get(slot as usize).is_some_and(Option::is_some)
+        made.get(slot as usize).is_some_and(|made| made.whole.is_some())
     }
 
     /// Gives one up: the next message in that slot has another.
     pub(super) fn forget(&self, slot: u32) {
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let given_up = made.get_mut(slot as usize).and_then(Option::take);
+        let given_up = made.get_mut(slot as usize).map(std::mem::take);
         drop(made);
         drop(given_up);
     }
