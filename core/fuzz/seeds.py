@@ -32,7 +32,7 @@ CHANNEL_AS_SHOULD_BE = 1 | 2 | 4 | 8
 FIRST = {"send": 0, "receive": 16, "ask": 32}
 # The offsets of a channel's mode and payload, and their values.
 MODE = 4096
-MODES = {"queue": 1, "broadcast": 2}
+MODES = {"queue": 1, "broadcast": 2, "latest": 3}
 PAYLOAD = 4096 + 8
 PAYLOADS = {"fixed": 1, "varying": 2, "handles": 3}
 HEADS = 4096
