@@ -5,6 +5,7 @@
 mod basics;
 mod broadcasts;
 mod closing;
+mod data_races;
 mod deaths;
 mod ends;
 mod events;
