@@ -251,6 +251,27 @@ class ChannelTest < SharedMemoryTest
     assert_operator Shmarray::Full, :<, Shmarray::Error
   end
 
+  def test_a_sender_that_has_waited_is_told_who_has_the_slots
+    channel = numbers(slots: 3)
+    array = Shmarray::Array.create(:int32, [2])
+    kept = post(channel, 1) && channel.receive { |_, message| message.keep }
+    post(channel, 2)
+    waits = [-> { channel.loan(timeout: 0.02) { nil } },
+             -> { channel.send_array(array, timeout: 0.02) }]
+    who = "process #{Process.pid} has 1 on loan and 1 received, 1 wait for a receiver"
+    channel.loan do
+      waits.each { |wait| assert_equal "#{NO_SLOT}: 0.02 s; #{who}", timed_out(&wait) }
+      assert_equal "#{NO_SLOT}: 0 s", timed_out { channel.loan(timeout: 0) { nil } }
+    end
+    kept.close
+  end
+
+  NO_SLOT = "no slot was free in that time"
+
+  def timed_out(&block)
+    assert_raises(Shmarray::TimeoutError, &block).message
+  end
+
   # As Thread#join takes them.
   TIMEOUTS = {
     "none" => nil, "endless" => Float::INFINITY, "huge" => 2**70, "a Float beyond time" => 1e300,

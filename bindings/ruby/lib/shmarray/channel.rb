@@ -204,7 +204,8 @@ module Shmarray
     # @yieldparam array [Array] its elements are what the slot's last message left; closed at the
     #   end of the block, like its views
     # @return [Integer] the sequence number of the message
-    # @raise [TimeoutError] if no slot was free in that time
+    # @raise [TimeoutError] if no slot was free in that time; after a wait it says which processes
+    #   have the slots
     # @raise [Full] if none is, and the channel was created with +when_full: :error+
     # @raise [ArgumentError] if the shape does not fit or the metadata is too long
     # @raise [IOError] if the channel is closed
@@ -212,11 +213,11 @@ module Shmarray
       raise LocalJumpError, "no block given" unless block
 
       if Waits.scheduled? # the block must run in this fiber
-        return Waits.until(timeout, NO_SLOT) do |left|
+        return Waits.until(timeout, NO_SLOT, self) do |left|
           lend_within(shape, 0, meta, &block) || (Waits.aside(left) { |s| free_within(s) } && nil)
         end
       end
-      Waits.in_steps(timeout, NO_SLOT) { |step| lend_within(shape, step, meta, &block) }
+      Waits.in_steps(timeout, NO_SLOT, self) { |step| lend_within(shape, step, meta, &block) }
     end
 
     # Sends a copy of an array; in a channel of handles the array itself.
@@ -227,7 +228,7 @@ module Shmarray
     # @return [self]
     # @raise as for {#loan}; [TypeError] for another dtype
     def send_array(array, timeout: nil, meta: "")
-      Waits.in_steps(timeout, NO_SLOT) { |step| send_within(array, meta, step) }
+      Waits.in_steps(timeout, NO_SLOT, self) { |step| send_within(array, meta, step) }
       self
     end
 

@@ -23,21 +23,26 @@ module Shmarray
     end
 
     # Calls the block until it returns a result, with the seconds that are left; nil for ever. The
-    # block tries, and if there is nothing it waits for so long at most.
-    def until(timeout, outcome)
+    # block tries, and if there is nothing it waits for so long at most. +channel+ is that of a
+    # sender, whose error says who has the slots.
+    def until(timeout, outcome, channel = nil)
       seconds = limit(timeout)
       till = now + seconds if seconds
       until (result = yield(left = till && [till - now, 0].max))
-        raise TimeoutError, "#{outcome}: #{timeout} s" if left&.zero?
+        next unless left&.zero?
+
+        # One that asks again and again need not wait for the reason.
+        reason = channel.__send__(:who_has_slots) if channel && seconds.positive?
+        raise TimeoutError, ["#{outcome}: #{timeout} s", *reason].join("; ")
       end
       result
     end
 
     # The same for a block that waits without Ruby's lock, in steps. It first tries with the lock.
     # With a fiber scheduler it then runs in a thread, so that other fibers run meanwhile.
-    def in_steps(timeout, outcome, &wait)
+    def in_steps(timeout, outcome, channel = nil, &wait)
       limit(timeout)
-      yield(0) || self.until(timeout, outcome) do |left|
+      yield(0) || self.until(timeout, outcome, channel) do |left|
         scheduled? ? aside(left, &wait) : yield(step(left))
       end
     end

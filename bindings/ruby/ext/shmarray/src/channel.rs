@@ -24,8 +24,8 @@ use magnus::{
     Symbol, TryConvert, TypedData, Value, method,
 };
 use shmarray::{
-    Array, Channel, ChannelOptions, Delivered, Delivery, Loan, Loaned, Posted, Receives,
-    WaitOutcome,
+    Array, Channel, ChannelOptions, ChannelStats, Delivered, Delivery, Loan, Loaned, Posted,
+    Receives, WaitOutcome,
 };
 
 use crate::array::{ArrayObject, array_of};
@@ -103,6 +103,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_private_method("ready_within", method!(ChannelObject::ready_within, 1))?;
     channel.define_private_method("free_within", method!(ChannelObject::free_within, 1))?;
     channel.define_private_method("newer_within", method!(ChannelObject::newer_within, 2))?;
+    channel.define_private_method("who_has_slots", method!(ChannelObject::who_has_slots, 0))?;
     channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 3))?;
     channel.define_private_method("send_within", method!(ChannelObject::send_within, 3))?;
     channel.define_private_method("receive_within", method!(ChannelObject::receive_within, 2))?;
@@ -315,6 +316,12 @@ impl ChannelObject {
             }
             Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
+    }
+
+    /// Returns who has the slots, or nil if none is taken or nobody knows.
+    fn who_has_slots(ruby: &Ruby, this: &Self) -> Result<Option<String>, Error> {
+        let stats = ChannelStats::read(&Self::open(ruby, this)?.handle());
+        Ok(stats.ok().map(|stats| stats.who_has_slots()).filter(|who| !who.is_empty()))
     }
 
     /// Lends a slot to the block, and publishes it afterwards. Returns the number of the message,
