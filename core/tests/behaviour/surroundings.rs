@@ -123,8 +123,8 @@ fn a_warm_pool_beyond_the_file_size_limit_is_an_error_or_works_and_no_death() {
 
 extern "C" fn count_nothing(_: libc::c_int) {}
 
-/// Sets a profiler's timer, which interrupts the system calls of this process so often.
-fn set_timer(microseconds: i64) {
+/// Sets a profiler's timer, which interrupts the system calls of this process so often; 0 ends it.
+pub(crate) fn set_timer(microseconds: i64) {
     let handler = count_nothing as extern "C" fn(libc::c_int);
     // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers.
     // They leave SA_RESTART out.

@@ -10,3 +10,4 @@ mod watched;
 
 mod exits;
 mod fork_allocations;
+mod nonsense;

@@ -134,6 +134,8 @@ pub(super) fn wake_unseen(word: &ControlWord) {
 
 #[cfg(all(test, linux_backend))] // they sleep
 mod tests {
+    use std::process::{Command, Stdio};
+
     use super::*;
     use crate::transport::spins::{LEAST_SPINS, MOST_SPINS, can_spin};
 
@@ -171,6 +173,48 @@ mod tests {
         assert!(later < 10, "{later}");
         (0..10).for_each(|_| spins.note(true));
         assert_eq!(looks_in_vain(&spins) > MOST_SPINS, can_spin());
+    }
+
+    /// Lets this thread run on one of its CPUs only.
+    #[allow(unsafe_code)]
+    fn use_one_cpu() {
+        let bytes = size_of::<libc::cpu_set_t>();
+        // SAFETY: zeros are a valid value, because the structure consists of plain numbers.
+        let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the pointer is valid for the call, because it points to a set of so many bytes.
+        let found = unsafe { libc::sched_getaffinity(0, bytes, &raw mut cpus) };
+        assert_eq!(found, 0, "{}", io::Error::last_os_error());
+        // SAFETY: the index is in bounds, because each is below the bits of a set.
+        let is_usable = |cpu: &usize| unsafe { libc::CPU_ISSET(*cpu, &cpus) };
+        let one = (0..8 * bytes).find(is_usable).unwrap();
+        // SAFETY: zeros are a valid value, because the structure consists of plain numbers.
+        let mut cpus: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+        // SAFETY: the index is in bounds, because it was found in a set.
+        unsafe { libc::CPU_SET(one, &mut cpus) };
+        // SAFETY: the pointer is valid for the call, because it points to a set of so many bytes,
+        // which is only read.
+        let limited = unsafe { libc::sched_setaffinity(0, bytes, &raw const cpus) };
+        assert_eq!(limited, 0, "{}", io::Error::last_os_error());
+    }
+
+    #[test]
+    fn where_nothing_else_can_run_meanwhile_a_process_sleeps_at_once() {
+        const IS_ALONE: &str = "SHMARRAY_TEST_OF_ONE_CPU";
+        if std::env::var_os(IS_ALONE).is_some() {
+            use_one_cpu();
+            let looks = looks_in_vain(&Spins::default());
+            assert!(looks < 10, "{looks}");
+            println!("it slept");
+            return;
+        }
+        // In a process of its own, which counts its CPUs once.
+        let thread = std::thread::current();
+        let this = thread.name().filter(|name| *name != "main").unwrap();
+        let mut alone = Command::new("/proc/self/exe");
+        alone.args([this, "--exact", "--nocapture"]).env(IS_ALONE, "1").stderr(Stdio::inherit());
+        let said = alone.output().unwrap();
+        assert!(said.status.success());
+        assert!(String::from_utf8_lossy(&said.stdout).contains("it slept"));
     }
 
     #[test]

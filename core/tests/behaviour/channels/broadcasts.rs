@@ -6,7 +6,8 @@ use super::{
     AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, receive,
     receive_all, send,
 };
-use crate::support::{Peer, directory, is_peer, scenario, serve};
+use crate::support::{Peer, directory, fork, is_peer, scenario, serve};
+use crate::surroundings::set_timer;
 
 fn options() -> ChannelOptions {
     ChannelOptions::new().mode(ChannelMode::Broadcast)
@@ -154,6 +155,29 @@ fn without_receivers_a_sender_never_waits() {
         let late = open();
         send(&sender, 1000);
         assert_eq!(receive(&late), 1000);
+    });
+}
+
+/// The message is dropped, so the wait counts it, finds no other, and sleeps.
+#[test]
+fn a_receiver_whose_wait_a_signal_ends_is_told_later_what_it_missed() {
+    scenario(|| {
+        // In a child this thread is the only one, so it gets the signals.
+        fork(|| {
+            let sender = create(&options().slots(1).when_full(WhenFull::DropOldest));
+            let receiver = open();
+            send(&sender, 0);
+            let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!("it drops it") };
+            set_timer(5_000);
+            let error = receiver.receive(None).unwrap_err();
+            set_timer(0);
+            assert_eq!(error.os_errno(), Some(libc::EINTR), "{error}");
+            loan.publish(b"").unwrap();
+            assert_eq!(message(&receiver).missed(), 1);
+            send(&sender, 2);
+            assert_eq!(message(&receiver).missed(), 0);
+        })
+        .ended();
     });
 }
 

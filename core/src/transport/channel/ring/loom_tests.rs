@@ -31,6 +31,7 @@ scenarios! {
     a_message_of_a_dead_sender_is_received_once: 2;
     a_receiver_that_goes_to_sleep_sees_the_message_or_is_seen: 4;
     a_sender_that_goes_to_sleep_sees_the_slot_or_is_seen: 4;
+    a_stream_that_has_a_sender_at_any_time_does_not_end: 2;
 }
 
 mod bodies {
@@ -217,6 +218,19 @@ mod bodies {
         channel.receive(1);
         let is_seen = channel.words.freed().load(Acquire) & 1 != 0;
         assert!(sender.join().unwrap() || is_seen, "it sleeps, and nobody wakes it");
+    }
+
+    /// One joins in an entry that a look has passed, and then the one that it has not passed
+    /// leaves.
+    pub(super) fn a_stream_that_has_a_sender_at_any_time_does_not_end() {
+        let channel = Model::new(ChannelMode::Queue, 1);
+        channel.hold(2, ALIVE);
+        let senders = spawn(move || {
+            channel.hold(1, ALIVE + 1);
+            channel.ends.leave(2);
+        });
+        assert_eq!(channel.ends.senders_left_if_none_but(0), None);
+        senders.join().unwrap();
     }
 }
 
