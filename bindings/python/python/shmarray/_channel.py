@@ -349,9 +349,7 @@ async def _received(
         os.close(fd)
 
 
-async def _readable(
-    loop: "asyncio.AbstractEventLoop", fd: int, seconds: float | None
-) -> None:
+async def _readable(loop: "asyncio.AbstractEventLoop", fd: int, seconds: float | None) -> None:
     ready: asyncio.Future[None] = loop.create_future()
 
     def set_ready() -> None:
