@@ -47,7 +47,7 @@ pub enum Error {
     },
 
     /// The name is taken by an array that exists.
-    #[error("an array named {name:?} exists already in {}", directory.display())]
+    #[error("the name {name:?} is taken in {}", directory.display())]
     NameExists {
         /// The name asked for.
         name: String,
