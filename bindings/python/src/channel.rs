@@ -13,6 +13,7 @@ use std::ffi::c_int;
 use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration};
 use pyo3::prelude::*;
@@ -32,7 +33,7 @@ pub(crate) use delivery::Delivery;
 use delivery::Held;
 use options::Options;
 pub(crate) use slot_array::has_borrowed;
-use slot_array::{SlotArray, SlotArrays};
+use slot_array::{Kept, SlotArray, SlotArrays};
 
 /// A bounded queue of arrays between processes.
 #[pyclass(frozen, subclass, weakref, module = "shmarray._core")]
@@ -439,11 +440,33 @@ impl Loan {
         let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
         let Some((loan, array)) = lent else { return Ok(()) };
         array.empty(py);
+        let channel = self.channel.get();
+        if array.has_views(py, channel.arrays.has(loan.slot())) {
+            let published = if error.is_none() { self.publish_copy(&loan) } else { Ok(()) };
+            channel.arrays.forget(loan.slot());
+            return array.keep(py, Kept::Loan(loan)).and(published);
+        }
         if error.is_none() {
             loan.publish(&self.meta).map(drop).map_err(to_py)
         } else {
             loan.cancel();
             Ok(())
+        }
+    }
+}
+
+impl Loan {
+    /// Publishes a copy in another slot: the program has views of this one, and may write to them.
+    fn publish_copy(&self, loan: &shmarray::Loan) -> PyResult<()> {
+        let at_once = Some(Duration::ZERO);
+        let channel = &self.channel.get().channel;
+        match channel.send_array(loan.array(), &self.meta, at_once).map_err(to_py)? {
+            Posted::Posted(_) => Ok(()),
+            Posted::TimedOut | Posted::Full => Err(value_error(
+                "views of the loan's array keep its slot, and no other is free for the message: \
+                 drop them before the `with` ends",
+            )),
+            _ => Err(to_py(shmarray::Error::UNKNOWN_OUTCOME)),
         }
     }
 }

@@ -179,6 +179,48 @@ def test_what_is_done_to_the_array_of_a_message_does_not_reach_the_next_in_its_s
     assert not any(a.flags.writeable for a in arrays)
 
 
+def test_a_view_of_a_loan_that_outlives_it_writes_to_no_message():
+    channel = numbers(slots=3)
+    with channel.loan(meta=b"first") as a:
+        view = a[:1]
+        a[:] = 1
+    view[0] = 9  # its slot is no message's
+    with channel.receive_message() as message:
+        assert (message.array.tolist(), message.meta, message.sequence) == ([1, 1], b"first", 0)
+        view[0] = 8
+        assert message.array.tolist() == [1, 1]
+    for number in range(10):
+        send(channel, number)
+        view[0] = 7
+        assert received(channel) == number
+    with pytest.raises(TimeoutError):
+        for _ in range(3):  # the view has the third slot
+            send(channel, 0, timeout=0)
+    del view
+    send(channel, 0, timeout=0)
+
+
+def test_a_view_of_a_loan_whose_body_raises_writes_to_no_message():
+    channel = numbers(slots=2)
+    with pytest.raises(ZeroDivisionError), channel.loan() as a:
+        view = a[:1]
+        raise ZeroDivisionError
+    send(channel, 3)
+    view[0] = 9
+    assert received(channel) == 3
+
+
+def test_a_loan_with_views_is_not_published_if_there_is_no_slot_for_a_copy():
+    channel = numbers(slots=1)
+    with pytest.raises(ValueError, match="views of the loan"), channel.loan() as a:
+        view = a.ravel()
+    assert not channel.poll()
+    assert view.size == 2
+    del view
+    send(channel, 4, timeout=0)
+    assert received(channel) == 4
+
+
 @pytest.mark.parametrize("slots", [1, 3])
 def test_an_array_that_the_program_still_has_stays_empty(slots):
     channel = numbers(slots=slots)

@@ -208,8 +208,9 @@ class Channel:
         """Returns a context manager: the array of a free slot, which is published at its end.
 
         The array's elements are what the slot's last message left. After the ``with`` it is empty,
-        since receivers read the slot; do not write to a view of it then. If the body raises, the
-        slot is given back and nobody receives anything. ``shape`` is that of this message, in a
+        since receivers read the slot. If the program still has a view of it then, which could write
+        to the message, a copy in another slot is published; ValueError if no other is free. If the
+        body raises, the slot is given back and nobody receives anything. ``shape`` is that of this message, in a
         channel of varying shapes. ``meta`` are at most 64 bytes for the receiver.
 
         Entering raises TimeoutError if no slot was free in so many seconds, ``shmarray.Full`` if

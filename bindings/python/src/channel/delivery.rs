@@ -8,7 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Channel;
-use super::slot_array::SlotArray;
+use super::slot_array::{Kept, SlotArray};
 use crate::first_use::interned;
 
 /// A delivery and its array, while they are held.
@@ -35,7 +35,7 @@ impl Held {
     pub(super) fn outlive(self, py: Python<'_>, channel: &Channel) -> PyResult<()> {
         if let Some(slot) = self.delivery.slot() {
             channel.arrays.forget(slot);
-            self.array.keep(py, self.delivery)
+            self.array.keep(py, Kept::Delivery(self.delivery))
         } else {
             Ok(())
         }

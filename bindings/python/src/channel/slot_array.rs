@@ -132,20 +132,27 @@ impl SlotArray {
         references > 1 + ffi::Py_ssize_t::from(is_cached) // the 1 is `self`'s
     }
 
-    /// Lets the ndarray and its views keep the slot of a delivery.
-    pub(super) fn keep(self, py: Python<'_>, delivery: shmarray::Delivery) -> PyResult<()> {
+    /// Lets the ndarray and its views keep the slot of a delivery or a loan.
+    pub(super) fn keep(self, py: Python<'_>, kept: Kept) -> PyResult<()> {
         static FINALIZE: FirstUse<Py<PyAny>> = FirstUse::new();
         let import = || Ok(py.import("weakref")?.getattr("finalize")?.unbind());
         let finalize = FINALIZE.get_or_try_make(py, import)?.bind(py);
-        let kept = KeptSlot(Mutex::new(Some(delivery)));
+        let kept = KeptSlot(Mutex::new(Some(kept)));
         let registered = finalize.call1((self.whole.bind(py), Bound::new(py, kept)?))?;
         registered.setattr("atexit", false) // arrays that live at the exit keep it to the end
     }
 }
 
-/// The slot of a message whose arrays keep it. It is called when the last of them has gone.
+/// What has a slot that ndarrays keep. It gives the slot back when it is dropped.
+#[allow(dead_code, reason = "they are only dropped")]
+pub(super) enum Kept {
+    Delivery(shmarray::Delivery),
+    Loan(shmarray::Loan),
+}
+
+/// A slot whose arrays keep it. It is called when the last of them has gone.
 #[pyclass(frozen, module = "shmarray._core")]
-struct KeptSlot(Mutex<Option<shmarray::Delivery>>);
+struct KeptSlot(Mutex<Option<Kept>>);
 
 #[pymethods]
 impl KeptSlot {
