@@ -1032,6 +1032,47 @@ SHMA_API const void *shma_delivery_meta(const shma_delivery *delivery, size_t *b
 /** Frees a delivery. Its slot is given back when no retained array and no view of it is left. */
 SHMA_API void shma_delivery_close(shma_delivery *delivery);
 
+/* ---- Channels: ends that are handed over ----------------------------------------------------- */
+
+/**
+ * An end of a channel that is under way to another process. It counts as an end of the channel
+ * until that process has opened it, or until all copies of its fd are closed.
+ */
+typedef struct shma_handed_over shma_handed_over;
+
+/**
+ * Hands an end over to another process, as one hands an end of a pipe to a child.
+ *
+ * The other process opens it by shma_channel_open with shma_handed_over_handle, and has a copy of
+ * shma_handed_over_fd until then: it inherits the fd, or receives it. After it has started, this
+ * process calls shma_handed_over_close. Without it, a channel that this process closes before the
+ * other one has opened it has ended. Fails with SHMA_ERROR_INVALID_ARGUMENT if all ends are in use
+ * or the channel is closed, and with SHMA_ERROR_UNSUPPORTED for another user's channel, of which
+ * the handle is enough.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_channel_hand_over(const shma_channel *channel,
+                                   shma_handed_over **handed_over_out,
+                                   shma_error *error);
+
+/**
+ * Returns the handle by which one process opens the end, a line of text. Valid until
+ * shma_handed_over_close.
+ */
+SHMA_API const char *shma_handed_over_handle(const shma_handed_over *handed_over);
+
+/**
+ * Returns the fd that holds the end, which is close-on-exec and closed by shma_handed_over_close.
+ * Returns -1 for NULL.
+ */
+SHMA_API int shma_handed_over_fd(const shma_handed_over *handed_over);
+
+/**
+ * Closes this process's copy of the fd. If it is the last and nobody has opened the end, the end
+ * is as that of a process that died.
+ */
+SHMA_API void shma_handed_over_close(shma_handed_over *handed_over);
+
 /* ---- Segments -------------------------------------------------------------------------------- */
 
 /** A list of the shared memory that this library uses on this machine. */

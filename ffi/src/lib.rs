@@ -30,6 +30,7 @@ pub mod message;
 pub mod channel;
 pub mod loan;
 pub mod delivery;
+pub mod handed_over;
 pub mod segment;
 pub mod npy;
 pub mod npz;

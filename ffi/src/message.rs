@@ -2,7 +2,7 @@
 //!
 //! Only Linux has pipes. Elsewhere none can be made.
 
-mod fds;
+pub(crate) mod fds;
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;

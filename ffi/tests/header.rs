@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 14] = [
+const SECTIONS: [(&str, &str); 15] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
@@ -21,6 +21,7 @@ const SECTIONS: [(&str, &str); 14] = [
     ("Channels", "channel"),
     ("Channels: loans", "loan"),
     ("Channels: deliveries", "delivery"),
+    ("Channels: ends that are handed over", "handed_over"),
     ("Segments", "segment"),
     ("NPY files", "npy"),
     ("NPZ files", "npz"),

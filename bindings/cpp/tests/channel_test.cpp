@@ -331,6 +331,29 @@ TEST("one_that_opens_a_broadcast_late_gets_its_history") {
     CHECK_THROWS_AS(queue.wait_newer(), shmarray::invalid_argument);
 }
 
+TEST("an_end_that_was_handed_over_counts_before_the_child_opens_it") {
+    auto receives = channel<int>::create("numbers", {1});
+    auto sends = channel<int>::open("numbers");
+    auto handed_over = sends.hand_over();
+    const pid_t child = fork();
+    if (child == 0) {
+        auto mine = channel<int>::open(handed_over.handle());
+        for (int number = 0; number < 3; ++number)
+            mine.send(&number, {1});
+        mine.close();
+        _exit(0);
+    }
+    sends.close();
+    { auto ours = std::move(handed_over); } // closes this process's fd
+    std::vector<int> numbers;
+    for (const auto &message : receives)
+        numbers.push_back(message.array()(0));
+    CHECK(numbers == std::vector<int>{0, 1, 2});
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+}
+
 TEST("the_latest_value_is_read_by_all_as_often_as_they_like") {
     auto chosen = slots(3);
     chosen.mode = shmarray::channel_mode::latest;

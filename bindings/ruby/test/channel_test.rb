@@ -201,6 +201,22 @@ class ChannelTest < SharedMemoryTest
     assert_match(/history/, error.message)
   end
 
+  def test_an_end_that_was_handed_over_counts_before_the_child_opens_it
+    receives = numbers
+    sends = other
+    handle, io = sends.hand_over
+    child = fork do
+      mine = Shmarray::Channel.open(handle)
+      3.times { |number| post(mine, number) }
+      mine.close
+      exit!(0)
+    end
+    [sends, io].each(&:close)
+    assert_equal [0, 1, 2], (receives.map { |a| a[0] })
+    refute_predicate receives, :sender_died?
+    assert_predicate Process.wait2(child)[1], :success?
+  end
+
   def test_the_latest_value_is_read_as_often_as_one_likes
     sends = numbers(mode: :latest, slots: 3)
     reads = other

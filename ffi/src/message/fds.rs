@@ -11,8 +11,8 @@ use crate::arguments::invalid;
 use crate::error::Failure;
 
 #[cfg(unix)]
-pub(super) fn fd_of(pipe: &Pipe) -> c_int {
-    pipe.as_fd().as_raw_fd()
+pub(crate) fn fd_of(owner: &impl AsFd) -> c_int {
+    owner.as_fd().as_raw_fd()
 }
 
 /// Makes a pipe of an fd. A duplicate of the fd is tried first, so that a failure leaves it open.
@@ -38,8 +38,8 @@ pub(super) unsafe fn take_over(fd: c_int) -> Result<Pipe, Failure> {
 }
 
 #[cfg(not(unix))]
-pub(super) fn fd_of(_pipe: &Pipe) -> c_int {
-    -1 // there is no pipe
+pub(crate) fn fd_of<T>(_owner: &T) -> c_int {
+    -1 // there is no fd
 }
 
 /// Fails: this system has no fds.

@@ -225,6 +225,44 @@ static void one_that_opens_late_has_a_history(void **state) {
     shma_channel_close(sends);
 }
 
+static void an_end_that_was_handed_over_counts(void **state) {
+    shma_channel *receives = created(4, SHMA_CHANNEL_QUEUE, SHMA_WHEN_FULL_BLOCK);
+    shma_channel *sends = opened();
+    shma_handed_over *handed_over = NULL;
+    expect_ok(shma_channel_hand_over(sends, &handed_over, NULL));
+    assert_true(shma_handed_over_fd(handed_over) >= 0);
+    shma_channel_close(sends);
+    int32_t ready = 1;
+    expect_ok(shma_channel_is_ready(receives, &ready, NULL));
+    assert_int_equal(ready, 0); // the stream has not ended
+    expect_ok(shma_channel_open(shma_handed_over_handle(handed_over), 1, 0, &sends, NULL));
+    shma_handed_over_close(handed_over);
+    send_number(sends, 4, "");
+    shma_channel_close(sends);
+    shma_delivery *delivery = received(receives);
+    assert_int_equal(number_of(delivery), 4);
+    shma_delivery_close(delivery);
+    assert_int_equal(shma_channel_receive(receives, SHMA_NO_TIMEOUT, &delivery, NULL), SHMA_CLOSED);
+
+    // One that nobody opens is over with its fd.
+    sends = opened();
+    expect_ok(shma_channel_hand_over(sends, &handed_over, NULL));
+    send_number(sends, 5, "");
+    shma_channel_close(sends);
+    shma_handed_over_close(handed_over);
+    delivery = received(receives);
+    shma_delivery_close(delivery);
+    assert_int_equal(shma_channel_receive(receives, SHMA_NO_TIMEOUT, &delivery, NULL), SHMA_CLOSED);
+    assert_null(shma_handed_over_handle(NULL));
+    assert_int_equal(shma_handed_over_fd(NULL), -1);
+    shma_handed_over_close(NULL);
+    shma_error error;
+    assert_int_equal(shma_channel_hand_over(NULL, &handed_over, &error),
+                     SHMA_ERROR_INVALID_ARGUMENT);
+    assert_int_equal(shma_channel_hand_over(receives, NULL, &error), SHMA_ERROR_INVALID_ARGUMENT);
+    shma_channel_close(receives);
+}
+
 static void the_latest_value_is_read_as_often_as_one_likes(void **state) {
     shma_channel *sends = created(3, SHMA_CHANNEL_LATEST, SHMA_WHEN_FULL_BLOCK);
     shma_channel *reads = opened();
@@ -410,6 +448,7 @@ int main(void) {
         TEST(nothing_is_published_that_can_still_be_written),
         TEST(a_broadcast_goes_to_all_and_counts_what_was_missed),
         TEST(one_that_opens_late_has_a_history),
+        TEST(an_end_that_was_handed_over_counts),
         TEST(the_latest_value_is_read_as_often_as_one_likes),
         TEST(shapes_may_vary_and_arrays_may_lie_elsewhere),
         TEST(private_memory_is_sent_with_any_strides),

@@ -244,6 +244,25 @@ class delivery {
     shmarray::array<T, Rank> array_;
 };
 
+/// An end of a channel that is under way to another process, which opens it by the handle and has a
+/// copy of the fd until then. It counts as an end of the channel until it is opened, or until all
+/// copies of the fd are closed: this one by the destructor.
+class handed_over {
+  public:
+    explicit handed_over(shma_handed_over *produced) noexcept : held_(produced) {}
+
+    /// Returns the handle: one line of text. It is valid as long as this object.
+    const char *handle() const noexcept { return shma_handed_over_handle(held_.get()); }
+    /// Returns the fd, which is close-on-exec; -1 if this was moved from.
+    int fd() const noexcept { return shma_handed_over_fd(held_.get()); }
+
+  private:
+    struct closer {
+        void operator()(shma_handed_over *held) const noexcept { shma_handed_over_close(held); }
+    };
+    std::unique_ptr<shma_handed_over, closer> held_;
+};
+
 /// A bounded queue of arrays of T. Several threads may use one, also while one of them calls
 /// close().
 ///
@@ -516,6 +535,18 @@ class channel {
         if (!*this)
             return detail::invalid("invalid channel: it is closed");
         return detail::text_of(shma_channel_handle, held_.get());
+    }
+
+    /// Hands an end over to another process, as one hands an end of a pipe to a child: from now on
+    /// it counts, also if this process closes the channel. Throws invalid_argument if all ends are
+    /// in use or the channel is closed, and unsupported if it is another user's.
+    handed_over hand_over() const { return try_hand_over().value(); }
+    result<handed_over> try_hand_over() const {
+        shma_handed_over *produced = nullptr;
+        auto called = detail::call(shma_channel_hand_over, held_.get(), &produced);
+        if (!called)
+            return called.error();
+        return handed_over(produced);
     }
 
     /// Returns the shape of a message; of varying shapes the largest.

@@ -210,8 +210,8 @@ class Channel:
         The array's elements are what the slot's last message left. After the ``with`` it is empty,
         since receivers read the slot. If the program still has a view of it then, which could write
         to the message, a copy in another slot is published; ValueError if no other is free. If the
-        body raises, the slot is given back and nobody receives anything. ``shape`` is that of this message, in a
-        channel of varying shapes. ``meta`` are at most 64 bytes for the receiver.
+        body raises, the slot is given back and nobody receives anything. ``shape`` is that of this
+        message, in a channel of varying shapes. ``meta`` are at most 64 bytes for the receiver.
 
         Entering raises TimeoutError if no slot was free in so many seconds, ``shmarray.Full`` if
         none is and the channel was created with ``when_full="error"``, PermissionError if the

@@ -312,6 +312,29 @@ module Shmarray
       end
     end
 
+    # Hands an end over to another process, as one hands an end of a pipe to a child. It counts from
+    # now on, until that process has opened it by the handle, or until all copies of the IO are
+    # closed; the other process has one until then. Without it, a channel that is closed here before
+    # the child has opened it has ended.
+    #
+    # @return [::Array(String, IO)] the handle, and what holds the end
+    # @raise [ArgumentError] if all ends are in use
+    # @example
+    #   reader = Shmarray::Channel.create("results", :int64, [1])
+    #   sender = Shmarray::Channel.open("results")
+    #   handle, io = sender.hand_over
+    #   fork do
+    #     mine = Shmarray::Channel.open(handle)
+    #     3.times { |number| mine.loan { |a| a[0] = number } }
+    #     mine.close
+    #   end
+    #   [sender, io].each(&:close)
+    #   reader.map { |a| a[0] } # => [0, 1, 2]
+    def hand_over
+      handle, fd = handed_over
+      [handle, IO.for_fd(fd)]
+    end
+
     # Returns whether a receive would not wait, after at most so many seconds. Of the latest value:
     # whether this channel has not received it yet. So it is for {#fileno} and {#to_io}, too.
     # @param timeout [Numeric, nil] nil waits for ever

@@ -3,7 +3,7 @@
 use super::handle_or_name::HandleOrName;
 use super::{Channel, Side};
 use crate::memory::operation::Operation;
-use crate::system::{self, OwnedFd};
+use crate::system::{self, AsFd, BorrowedFd, OwnedFd};
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
 
@@ -22,11 +22,17 @@ impl HandedOver {
         &self.handle
     }
 
-    /// Returns the fd that holds the end. The other process has a copy of it until it has opened
+    /// Returns the fd that holds the end, as the caller's. The other process has a copy of it until it has opened
     /// the end: it inherits the fd, or receives it.
     #[must_use]
     pub fn into_fd(self) -> OwnedFd {
         self.lock
+    }
+}
+
+impl AsFd for HandedOver {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.lock.as_fd()
     }
 }
 

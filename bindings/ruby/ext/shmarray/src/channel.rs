@@ -13,6 +13,7 @@
 use std::cell::{Cell, RefCell};
 use std::ffi::c_int;
 use std::fmt::Display;
+use std::os::fd::IntoRawFd as _;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -100,6 +101,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_method("mode", method!(ChannelObject::mode, 0))?;
     channel.define_method("follower?", method!(ChannelObject::is_follower, 0))?;
     channel.define_method("sender_died?", method!(ChannelObject::sender_died, 0))?;
+    channel.define_private_method("handed_over", method!(ChannelObject::handed_over, 0))?;
     channel.define_private_method("ready_within", method!(ChannelObject::ready_within, 1))?;
     channel.define_private_method("free_within", method!(ChannelObject::free_within, 1))?;
     channel.define_private_method("newer_within", method!(ChannelObject::newer_within, 2))?;
@@ -240,6 +242,12 @@ impl ChannelObject {
 
     fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
         Ok(Self::open(ruby, this)?.handle())
+    }
+
+    /// Returns the handle of an end that is handed over, and its fd, which is the caller's.
+    fn handed_over(ruby: &Ruby, this: &Self) -> Result<(String, c_int), Error> {
+        let handed_over = Self::open(ruby, this)?.hand_over().or_raise(ruby)?;
+        Ok((handed_over.handle().to_owned(), handed_over.into_fd().into_raw_fd()))
     }
 
     fn shape(ruby: &Ruby, this: &Self) -> Result<Option<RArray>, Error> {
