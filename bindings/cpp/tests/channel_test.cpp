@@ -344,7 +344,9 @@ TEST("an_end_that_was_handed_over_counts_before_the_child_opens_it") {
         _exit(0);
     }
     sends.close();
-    { auto ours = std::move(handed_over); } // closes this process's fd
+    {
+        auto ours = std::move(handed_over);
+    } // closes this process's fd
     std::vector<int> numbers;
     for (const auto &message : receives)
         numbers.push_back(message.array()(0));

@@ -22,8 +22,8 @@ impl HandedOver {
         &self.handle
     }
 
-    /// Returns the fd that holds the end, as the caller's. The other process has a copy of it until it has opened
-    /// the end: it inherits the fd, or receives it.
+    /// Returns the fd that holds the end, as the caller's. The other process has a copy of it until
+    /// it has opened the end: it inherits the fd, or receives it.
     #[must_use]
     pub fn into_fd(self) -> OwnedFd {
         self.lock
