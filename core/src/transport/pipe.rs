@@ -113,10 +113,6 @@ impl fmt::Display for Received {
 }
 
 impl Pipe {
-    fn new(fd: OwnedFd) -> Self {
-        Self { fd, spins: Spins::with(0) }
-    }
-
     /// Makes a pipe and returns its two ends. Their fds close on exec.
     ///
     /// # Errors
@@ -124,7 +120,8 @@ impl Pipe {
     pub fn pair() -> Result<(Self, Self)> {
         check_system(PIPES)?;
         let (one, other) = socket::pair().map_err(|error| Error::os("socketpair", "", error))?;
-        Ok((Self::new(one), Self::new(other)))
+        let spins = || Spins::with(0);
+        Ok((Self { fd: one, spins: spins() }, Self { fd: other, spins: spins() }))
     }
 
     /// Returns an end that came from another process.
@@ -135,7 +132,7 @@ impl Pipe {
     pub fn from_fd(fd: OwnedFd) -> Result<Self> {
         check_system(PIPES)?;
         if socket::is_one(fd.as_fd()) {
-            Ok(Self::new(fd))
+            Ok(Self { fd, spins: Spins::with(0) })
         } else {
             Err(Error::argument("fd", "it is not an end of a pipe that carries arrays"))
         }
