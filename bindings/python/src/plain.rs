@@ -93,7 +93,8 @@ impl<'py> Search<'_, 'py> {
             interned!(py, "__getattribute__"),
             interned!(py, "__slots__"),
         ];
-        let bases = class.mro();
+        // pyo3's own `mro` locks a cell at its first use, see `first_use`.
+        let bases = class.getattr(interned!(py, "__mro__"))?.cast_into::<PyTuple>()?;
         for base in bases.iter().take(bases.len() - 1) {
             // Not a class like `list`, whose objects have more than a `__dict__`.
             let names = base.getattr(interned!(py, "__dict__"))?;
@@ -242,5 +243,5 @@ pub(crate) fn encode_plain<'py>(
 
 fn pickle(py: Python<'_>) -> PyResult<&Bound<'_, PyAny>> {
     static DUMPS: FirstUse<Py<PyAny>> = FirstUse::new();
-    DUMPS.import(py, "pickle", "dumps")
+    DUMPS.import(py, "_pickle", "dumps") // `pickle` may be replaced by then, as tests do
 }

@@ -254,12 +254,12 @@ impl Pipe {
     pub fn receive(&self, timeout: Option<Duration>) -> Result<Received> {
         let _operation = Operation::enter()?;
         if timeout == Some(Duration::ZERO) {
-            return Ok(self.receive_now(false)?.unwrap_or(Received::TimedOut));
+            return Ok(self.receive_now()?.unwrap_or(Received::TimedOut));
         }
         // A look is a system call, and takes several times as long as one at memory.
         let looks = self.spins.count() / 4;
         for look in 0..looks {
-            if let Some(received) = self.receive_now(false)? {
+            if let Some(received) = self.receive_now()? {
                 if look > 0 {
                     self.spins.note(true);
                 }
@@ -268,27 +268,25 @@ impl Pipe {
             std::thread::yield_now(); // the sender may wait for this processor
         }
         let began = Instant::now();
-        let received = self
-            .receive_by(timeout.and_then(|timeout| began.checked_add(timeout)), timeout.is_none());
+        let received = self.receive_by(timeout.and_then(|timeout| began.checked_add(timeout)));
         self.spins.note_sleep(matches!(received, Ok(Received::Message(_))), began.elapsed());
         received
     }
 
     /// Sleeps until there is a message, or the time is over.
-    fn receive_by(&self, until: Option<Instant>, mut blocks: bool) -> Result<Received> {
+    fn receive_by(&self, until: Option<Instant>) -> Result<Received> {
         loop {
-            if let Some(received) = self.receive_now(blocks)? {
+            if let Some(received) = self.receive_now()? {
                 return Ok(received);
             }
-            blocks = false;
             if !self.wait(false, until)? {
                 return Ok(Received::TimedOut);
             }
         }
     }
 
-    /// Receives a message, or the end, if there is one. If this `blocks`, it waits for a time.
-    fn receive_now(&self, blocks: bool) -> Result<Option<Received>> {
+    /// Receives a message, or the end, if there is one.
+    fn receive_now(&self) -> Result<Option<Received>> {
         loop {
             let read = |packet: &[u8], payload, locks| {
                 if packet.is_empty() {
@@ -297,7 +295,7 @@ impl Pipe {
                     Message::read(packet, payload, locks).map(Some)
                 }
             };
-            match socket::receive(self.as_fd(), blocks, INLINE_BYTES, expected, read) {
+            match socket::receive(self.as_fd(), INLINE_BYTES, expected, read) {
                 Ok(received) => {
                     sweep::check(&Directory::current(), Occasion::Received);
                     return match received? {

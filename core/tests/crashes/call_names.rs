@@ -59,7 +59,6 @@ static CALLS: &[(i64, &str)] = table![
     SYS_sendmsg,
     SYS_sendto,
     SYS_set_robust_list,
-    SYS_setsockopt,
     SYS_sigaltstack,
     SYS_socketpair,
     SYS_statfs,

@@ -70,7 +70,7 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_getppid | SYS_getpid | SYS_gettid | SYS_geteuid | SYS_getuid | SYS_exit_group => &[],
         SYS_clock_gettime | SYS_prlimit64 | SYS_futex | SYS_sysinfo => &[],
         SYS_brk | SYS_mremap | SYS_munmap | SYS_rt_sigprocmask | SYS_sigaltstack
-        | SYS_set_robust_list | SYS_setsockopt => &[],
+        | SYS_set_robust_list => &[],
         SYS_fcntl if first != u64::MAX => &[],
         _ => return None,
     })

@@ -446,9 +446,9 @@ class channel {
     }
     result<outcome> try_wait_newer(std::optional<std::uint64_t> sequence = {},
                                    timeout longest = {}) const {
-        const auto number = sequence ? static_cast<std::int64_t>(*sequence) : -1;
+        const std::int64_t known = sequence ? static_cast<std::int64_t>(*sequence) : -1;
         auto called =
-            detail::call(shma_channel_wait_newer, held_.get(), number, nanoseconds(longest));
+            detail::call(shma_channel_wait_newer, held_.get(), known, nanoseconds(longest));
         if (!called)
             return called.error();
         return static_cast<outcome>(*called);

@@ -29,7 +29,6 @@ pub(crate) fn send(_: BorrowedFd<'_>, _: &[IoSlice<'_>], _: &[BorrowedFd<'_>]) -
 
 pub(crate) fn receive<T>(
     _: BorrowedFd<'_>,
-    _blocks: bool,
     _most_bytes: usize,
     _expect: impl Fn(&[u8]) -> Expected,
     _read: impl FnOnce(&[u8], Vec<u8>, Vec<OwnedFd>) -> T,

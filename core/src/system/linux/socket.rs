@@ -6,13 +6,12 @@
 use std::cell::Cell;
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::{Errno, ioctl_fionread};
-use rustix::net::sockopt::Timeout;
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
     SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recv, recvmsg,
@@ -33,10 +32,6 @@ pub(crate) const MAX_FDS: usize = 64;
 /// Whether this process, or the one that forked it, has had an end of a pipe.
 pub(super) static HAD_ENDS: AtomicBool = AtomicBool::new(false);
 
-/// The longest time that [`receive`] blocks. Of several receivers that block, a message wakes one,
-/// and if that is killed the others sleep on.
-const BLOCKED_MOST: Duration = Duration::from_millis(100);
-
 const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 
 /// Returns both ends of a new socket pair.
@@ -47,15 +42,7 @@ const CONTROL_BYTES: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 /// [Linux]: https://man7.org/linux/man-pages/man2/socketpair.2.html
 pub(crate) fn pair() -> io::Result<(OwnedFd, OwnedFd)> {
     HAD_ENDS.store(true, Ordering::Relaxed);
-    let (one, other) =
-        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
-    limit_blocking(one.as_fd());
-    limit_blocking(other.as_fd());
-    Ok((one, other))
-}
-
-fn limit_blocking(socket: BorrowedFd<'_>) {
-    let _ = sockopt::set_socket_timeout(socket, Timeout::Recv, Some(BLOCKED_MOST));
+    Ok(socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?)
 }
 
 /// Whether an fd is an end of such a pair.
@@ -66,12 +53,8 @@ fn limit_blocking(socket: BorrowedFd<'_>) {
 /// [Linux]: https://man7.org/linux/man-pages/man2/getsockopt.2.html
 pub(crate) fn is_one(socket: BorrowedFd<'_>) -> bool {
     HAD_ENDS.store(true, Ordering::Relaxed);
-    let is_one = sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
-        && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX);
-    if is_one {
-        limit_blocking(socket);
-    }
-    is_one
+    sockopt::socket_type(socket) == Ok(SocketType::SEQPACKET)
+        && sockopt::socket_domain(socket) == Ok(AddressFamily::UNIX)
 }
 
 /// Sends the pieces, in order, as one message. Fails with `WouldBlock` if there is no room.
@@ -117,9 +100,9 @@ pub(crate) struct Expected {
     pub(crate) first_bytes: usize,
 }
 
-/// Reads one message in two parts, with its fds. Fails with `WouldBlock` if none has come; with
-/// `blocks`, if none came in [`BLOCKED_MOST`]. Returns an empty message if the other end is closed
-/// ([`has_ended`] says whether it is). `most_bytes` is the limit of a message.
+/// Reads one message in two parts, with its fds. Fails with `WouldBlock` if none has come. Returns
+/// an empty message if the other end is closed ([`has_ended`] says whether it is). `most_bytes` is
+/// the limit of a message.
 ///
 /// An fd that did not fit into the fd table would be lost, and with it what it keeps alive. So
 /// `expect` first says from a message's front how many fds must fit. If they do not, this fails
@@ -133,15 +116,14 @@ pub(crate) struct Expected {
 /// https://man7.org/linux/man-pages/man2/recvmsg.2.html
 pub(crate) fn receive<T>(
     socket: BorrowedFd<'_>,
-    blocks: bool,
     most_bytes: usize,
     expect: impl Fn(&[u8]) -> Expected,
     read: impl FnOnce(&[u8], Vec<u8>, Vec<OwnedFd>) -> T,
 ) -> Result<T> {
     let mut front = [0; FRONT_BYTES];
-    let waits = if blocks { RecvFlags::empty() } else { RecvFlags::DONTWAIT };
-    let (bytes, total) = recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | waits)
-        .map_err(|error| failed("recv")(error.into()))?;
+    let (bytes, total) =
+        recv(socket, &mut front, RecvFlags::PEEK | RecvFlags::TRUNC | RecvFlags::DONTWAIT)
+            .map_err(|error| failed("recv")(error.into()))?;
     let expected = expect(&front[..bytes]);
     check_fd_limit(socket, expected.fds).map_err(failed("fcntl(F_DUPFD_CLOEXEC)"))?;
     let mut buffer = match BUFFER.try_with(Cell::take) {

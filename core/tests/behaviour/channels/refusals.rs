@@ -219,7 +219,7 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
         let stride = 864;
         let own = 4096;
         for (at, value, word) in [
-            (own, 3u32, "mode"),
+            (own, 4u32, "mode"),
             (own, 0, "mode"),
             (own + 4, 9, "when_full"),
             (own + 8, 0, "payload"),
@@ -259,8 +259,8 @@ fn fields_that_no_channel_has_and_layouts_of_other_versions() {
 #[test]
 fn a_header_full_of_other_bytes_kills_nobody() {
     scenario(|| {
-        let options = ChannelOptions::new().slots(2).ends(4).when_full(WhenFull::Error);
-        for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
+        let options = ChannelOptions::new().slots(3).ends(4).when_full(WhenFull::Error);
+        for mode in ChannelMode::ALL {
             let channel = create(&options.clone().mode(mode));
             let receiver = open();
             let header = fs::read(segment_file()).unwrap().len() - 4096;
