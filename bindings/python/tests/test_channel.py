@@ -255,6 +255,7 @@ def test_an_array_that_the_program_still_has_stays_empty(slots):
         lambda a: memoryview(a),
     ],
 )
+@pytest.mark.filterwarnings("ignore:Setting the (shape|dtype):DeprecationWarning")
 def test_what_is_changed_of_an_array_is_as_it_was_in_later_messages(change):
     channel = numbers(slots=1)
     for number in range(6):
