@@ -215,8 +215,8 @@ impl Reducer {
             self.inline_bytes += memory.len();
             PyByteArray::new(py, memory).into_any()
         });
-        let place = if facts.is_c_contiguous() { None } else { Some(&facts.layout()) };
-        self.reduced(array, facts, bytes, place)
+        let place = (!facts.is_c_contiguous()).then(|| facts.layout());
+        self.reduced(array, facts, bytes, place.as_ref())
     }
 
     /// Returns how an array is rebuilt from bytes: in C order, or as a layout says.
