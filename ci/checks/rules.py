@@ -113,6 +113,7 @@ WORDS_EXCEPTED = {
     ("core/Cargo.toml", "region"): "a crate: it sets page protection on macOS and Windows",
     ("portable/directory.rs", "region"): "that crate",
     ("portable/segment_file.rs", "region"): "that crate",
+    ("programs/channels.py", "region"): "kickmsg's name",
     ("linux/map.rs", "region"): "the kernel's `struct page_region` of PAGEMAP_SCAN",
 }
 

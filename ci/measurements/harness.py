@@ -1,8 +1,8 @@
 """Runs contenders in turn, and keeps their figures.
 
 A contender is a function without arguments. It returns the seconds of one round, or of the round's
-messages, whose median counts. Rounds are interleaved, A B C A B C …, so that other work of the
-machine meets all contenders.
+messages, whose median counts; or several figures of the round by name, such as percentiles. Rounds
+are interleaved, A B C A B C …, so that other work of the machine meets all contenders.
 """
 
 import contextlib
@@ -52,11 +52,15 @@ class Results:
 
     quick: bool
     figures: list = field(default_factory=list)
+    said: list = field(default_factory=list)  # what is no number
     failed: list = field(default_factory=list)
 
     def add(self, row, case, who, values, unit="s"):
         found = map(rounded, (statistics.median(values), min(values), max(values)))
         self.figures.append(Figure(row, case, who, unit, *found, len(values)))
+
+    def say(self, row, case, who, words):
+        self.said.append({"row": row, "case": case, "who": who, "words": words})
 
     def get(self, row, case, who):
         """The median, or None."""
@@ -72,6 +76,7 @@ class Results:
         return {
             "quick": self.quick,
             "failed": self.failed,
+            "said": self.said,
             "figures": [asdict(figure) for figure in self.figures],
         }
 
@@ -87,8 +92,9 @@ class Bench:
     def pick(self, full, quick):
         return quick if self.quick else full
 
-    def measure(self, row, case, contenders, rounds):
-        """Measures a case. A contender that fails once is left out of the rest of the case."""
+    def measure(self, row, case, contenders, rounds, unit="s"):
+        """Measures a case. A contender that fails once is left out of the rest of the case. One
+        with several figures has a case of its own, in which they are by name."""
         self.bar.set_description(f"{row}: {case}")
         self.bar.total += rounds * len(contenders)
         values = {who: [] for who in contenders}
@@ -96,8 +102,13 @@ class Bench:
             for who in list(values):
                 self._round(row, case, who, contenders[who], values)
                 self.bar.update()
-        for who, seconds in values.items():
-            self.results.add(row, case, who, seconds)
+        for who, found in values.items():
+            if isinstance(found[0], dict):
+                for name in found[0]:
+                    by_round = [figures[name] for figures in found]
+                    self.results.add(row, f"{case}, {who}", name, by_round, unit)
+            else:
+                self.results.add(row, case, who, found, unit)
 
     def _round(self, row, case, who, contender, values):
         try:
@@ -186,13 +197,16 @@ def senders(bench, row, names=None):
 
 def program(*command, stdin=None):
     """Runs a program and returns the JSON values that it prints, one a line."""
-    done = subprocess.run(
-        list(map(str, command)),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=ANSWER_WITHIN_SECONDS,
-    )
+    try:
+        done = subprocess.run(
+            list(map(str, command)),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_WITHIN_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise Failed("it does not end") from None
     if done.returncode:
         raise Failed(reason(done.stderr))
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -4,6 +4,7 @@ import os
 import pathlib
 import platform
 import subprocess
+import tomllib
 
 import memory
 import peers
@@ -25,7 +26,17 @@ def facts():
 
 def versions():
     found = {name: peers.version(package) for name, package in peers.NAMES.values() if package}
-    others = ("iceoryx2", "spdl-io", "safetensors", "numpy", "xarray", "pandas", "distributed")
+    others = (
+        "iceoryx2",
+        "kickmsg",
+        "pyzmq",
+        "spdl-io",
+        "safetensors",
+        "numpy",
+        "xarray",
+        "pandas",
+        "distributed",
+    )
     return {
         "Python": platform.python_version(),
         "Ruby": line("ruby", "-e", "print RUBY_VERSION"),
@@ -33,6 +44,16 @@ def versions():
         "commit": line("git", "rev-parse", "--short", "HEAD"),
         **found,
         **{name: peers.version(name) for name in others},
+        **crates(),
+    }
+
+
+def crates():
+    """The crates that `channel` measures, in the versions that it asks for."""
+    file = pathlib.Path(__file__).parent / "programs/messages/Cargo.toml"
+    asked = tomllib.loads(file.read_text())["dependencies"]
+    return {
+        f"crate {name}": of["version"].lstrip("=") for name, of in asked.items() if "optional" in of
     }
 
 

@@ -13,9 +13,12 @@ ROWS = {
     "ruby": "Frames in Ruby",
     "jobs": "In place of the gem parallel",
     "paths": "Create, drop and attach",
-    "channel": "Channels: a frame there, and another back",
+    "channel polling": "Channels: a message there and another back, both sides polling",
+    "channel blocking": "Channels: a message there and another back, both sides sleeping",
     "channel pairs": "Channels: 6 MB there and back between languages, polling",
     "channel one way": "Channels: one message, by the number of senders and receivers",
+    "channel burst": "Channels: how often a receiver that sleeps is woken",
+    "channel kill": "Channels: what a kill costs",
     "npy threads": "NPY and NPZ: one load, by the number of threads",
     "npy processes": "NPY and NPZ: one load, by the number of processes",
     npy_corpus.ROW: "NPZ such as people keep: multiples of numpy.load's rate, in processor time",
@@ -90,6 +93,7 @@ def table(head, rows):
 
 def section(results, row, title):
     figures = [figure for figure in results["figures"] if figure["row"] == row]
+    figures += [said for said in results.get("said", []) if said["row"] == row]
     if not figures:
         return []
     pictures = [f"![{words}]({name})" for name, words in PICTURES.get(row, {}).items()]
@@ -118,6 +122,10 @@ def corpus_table(figures):
 
 
 def cell(figure):
+    if "words" in figure:
+        return figure["words"]
+    if figure["unit"] == "count":
+        return f"{figure['median']:g} ({figure['least']:g}–{figure['most']:g})"
     if figure["unit"] != "s":
         return f"{figure['median']:.2f}"
     say = targets.say

@@ -198,47 +198,62 @@ def worst_of(ratios, most):
 
 
 def channel_targets(figures):
-    polling = [channel.case(size, "polling") for size in channel.SIZES]
-    ratios = [
-        found
-        for case in polling
-        for found in as_many_times(figures, case, (channel.ROW, case, "Rust"), channel.ICEORYX)
-    ]
-    target = "channel's round trip, polling, Rust: no slower than iceoryx2's"
-    yield "channel polling", target, *worst_of(ratios, 1)
-    ratios = [
-        found
-        for case in polling
-        for found in as_many_times(
-            figures, case, (channel.ROW, case, "Python"), channel.ICEORYX_PYTHON
+    """Compares medians of round trips, of which each round has at least thousands."""
+    typical = channel.TYPICAL
+    for key, target, row, ours, others, most in CHANNELS:
+        ratios = []
+        for size in channel.SIZES:
+            found = figures.get(row, channel.case(size, ours), typical)
+            theirs = figures.get(row, channel.case(size, others), typical)
+            ratios += many_times(size, found, theirs)
+        limit = f"median at most {most} × {others}'s"
+        yield key, f"channel's round trip, {target}: {limit}", *worst_of(ratios, most)
+    for who in (channel.OURS, channel.OURS_PYTHON):
+        large, small = (
+            figures.get(channel.POLLING, channel.case(size, who), typical)
+            for size in (channel.LARGE, channel.SMALL)
         )
-    ]
-    target = "channel's round trip, polling, Python: at most half of iceoryx2's Python package"
-    yield "channel Python", target, *worst_of(ratios, 0.5)
-    ratios = [
-        found
-        for size in channel.SIZES
-        for case in [channel.case(size, "blocking")]
-        for found in as_many_times(figures, case, (channel.ROW, case, "Rust"), channel.FUTEX)
-    ]
-    target = "channel's round trip, blocking, Rust: at most 1.3 × of a futex in C"
-    yield "channel blocking", target, *worst_of(ratios, 1.3)
-    small, large = (channel.case(size, "polling") for size in ("8 bytes", "6 MB"))
-    for who in ("Rust", "Python"):
-        ours = [figures.get(channel.ROW, case, who) for case in (large, small)]
-        ratios = [] if None in ours else [(ours[0] / ours[1], f"{ours[0] / ours[1]:.2f} ×")]
-        target = f"channel, a 6 MB frame by loan, {who}: at most 1.1 × of 8 bytes"
-        yield f"channel 6 MB {who}", target, *worst_of(ratios, 1.1)
-    one, four = (figures.get(channel.THROUGHPUT, size, "1 to 4") for size in ("8 bytes", "6 MB"))
-    ratios = [] if None in (one, four) else [(four / one, f"{four / one:.2f} ×")]
-    target = "channel, 1 to 4, a message of 6 MB: at most 1.1 × of 8 bytes"
-    yield "channel fan-out", target, *worst_of(ratios, 1.1)
+        target = f"{who}, {channel.LARGE} by loan, polling: at most 1.1 × of 8 bytes"
+        yield f"channel large {who}", target, *worst_of(many_times(who, large, small), 1.1)
+    large, small = (
+        figures.get(channel.FLOOD, f"1 to 4, {size}", channel.OURS)
+        for size in (channel.LARGE, channel.SMALL)
+    )
+    target = f"channel, 1 to 4, a message of {channel.LARGE}: at most 1.1 × of 8 bytes"
+    yield "channel fan-out", target, *worst_of(many_times("1 to 4", large, small), 1.1)
+    woken = figures.get(channel.BURST, channel.BURST_CASE, channel.OURS)
+    target = "channel, a burst of 1,000 small messages: wakes a receiver that sleeps once"
+    yield "channel burst", target, woken and woken <= 1, woken and f"{woken:g} times"
+
+
+# Key, words, row, ours, the other, and how many times its time ours may be.
+CHANNELS = (
+    ("channel polling", "polling", channel.POLLING, channel.OURS, channel.ICEORYX, 0.8),
+    (
+        "channel Python",
+        "polling, Python",
+        channel.POLLING,
+        channel.OURS_PYTHON,
+        channel.ICEORYX_PYTHON,
+        0.5,
+    ),
+    (
+        "channel blocking",
+        "blocking",
+        channel.BLOCKING,
+        channel.OURS,
+        channel.WORDS[channel.BLOCKING],
+        1.1,
+    ),
+)
 
 
 def as_many_times(figures, words, ours, other):
     """Our time as a multiple of the other's in the same case, if both were measured."""
-    found = figures.get(*ours)
-    theirs = figures.get(*ours[:2], other)
+    return many_times(words, figures.get(*ours), figures.get(*ours[:2], other))
+
+
+def many_times(words, found, theirs):
     if None in (found, theirs):
         return []
     return [(found / theirs, f"{words} {found / theirs:.2f} × ({say(found)} to {say(theirs)})")]

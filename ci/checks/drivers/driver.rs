@@ -96,11 +96,6 @@ impl Driver {
                 time_ask(name, number(size) as u64, number(count) as u64, timeout(wait))
             }
             ["time_answer", name, wait] => time_answer(name, timeout(wait)),
-            ["time_send", name, size, count, senders, receivers] => {
-                let [size, count, senders, receivers] =
-                    [size, count, senders, receivers].map(|text| number(text) as u64);
-                time_send(name, size, count, senders, receivers)
-            }
             [command, key, ref rest @ ..] if self.held.contains_key(key) => {
                 self.of_array(command, key, rest)
             }
@@ -532,44 +527,6 @@ fn time_answer(name: &str, timeout: Option<Duration>) -> Answer {
         send_first(&back, first)?;
     }
     ok("")
-}
-
-/// The seconds of one message, from the first that is sent to the last that is received, one way
-/// between forked processes.
-fn time_send(name: &str, size: u64, count: u64, senders: u64, receivers: u64) -> Answer {
-    let channel = create_channel(name, size)?;
-    let here = create_channel(&format!("{name}.here"), 1)?;
-    let go = create_channel(&format!("{name}.go"), 1)?;
-    let mut children = Vec::new();
-    for child in 0..senders + receivers {
-        // SAFETY: a fork needs a process with one thread, which this one is.
-        let pid = unsafe { libc::fork() };
-        if pid == 0 {
-            if child < senders {
-                drop(channel.loan(Some(Duration::ZERO))?); // from now on it sends
-                send_first(&here, 1)?;
-                let _ = receive_first(&go, None)?; // until all are there
-                (0..count / senders).try_for_each(|number| send_first(&channel, number as u8))?;
-            } else {
-                send_first(&here, 1)?;
-                while receive_first(&channel, None)?.is_some() {}
-            }
-            std::process::exit(0);
-        }
-        children.push(pid);
-    }
-    (0..senders + receivers).try_for_each(|_| receive_first(&here, None).map(drop))?;
-    channel.close();
-    let sent = count / senders * senders;
-    let seconds = each(sent, || {
-        (0..senders).try_for_each(|_| send_first(&go, 1))?;
-        for pid in children {
-            // SAFETY: the pointer may be null, and the pid is of a child of this process.
-            unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };
-        }
-        Ok(())
-    })?;
-    ok(format!("{seconds:.9}"))
 }
 
 fn make(dtype: DType, layout: &str) -> Result<Array, Error> {

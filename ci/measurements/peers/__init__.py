@@ -21,6 +21,8 @@ NAMES = {
 }
 # Libraries that load files, for the family npy: the name in tables, and the distribution.
 LOADERS = {"spdl.io": "spdl-io", "safetensors": "safetensors", "torch.load": "torch"}
+# Libraries that send messages from Python, for the family channel.
+MESSAGES = {"iceoryx2 in Python": "iceoryx2", "kickmsg": "kickmsg", "ZeroMQ in Python": "pyzmq"}
 
 
 def label(name):
@@ -46,5 +48,6 @@ def present():
 def absent():
     """Why a peer has no figures."""
     names = [label(name) for name in NAMES if name not in present()]
-    names += [name for name, package in LOADERS.items() if not version(package)]
+    others = LOADERS | MESSAGES
+    names += [name for name, package in others.items() if not version(package)]
     return dict.fromkeys(names, "not installed")

@@ -1,45 +1,142 @@
-"""Measures what others use in place of channels.
+"""Measures a message there and back from Python, by channels and by what others use in their place.
 
-    python channels.py WAY ask NAME BYTES COUNT poll|block
-    python channels.py WAY answer NAME BYTES poll|block
+    python channels.py WAY BYTES COUNT poll|block
 
-WAY is queue (multiprocessing), socket (a Unix socket) or zmq (ZeroMQ over ipc). It prints the
-seconds of a message there and back as a line of JSON. Each is given a frame that is there, as a
-program has it; those of ../../checks/drivers fill one in place.
+It prints mean and percentiles in seconds as a line of JSON. Only the first byte is written, where
+the way gives the memory: filling the rest costs the same in every way.
 """
 
+import ctypes
+import json
 import multiprocessing
 import os
 import pathlib
+import shutil
+import signal
 import socket
 import sys
 import tempfile
 import time
 
+import numpy as np
+
 WARM_UP = 100
+PERCENTILES = (50, 99, 99.9, 99.99)
+NAME = f"messages-{os.getpid()}"
+PARTS = f"{NAME}-there", f"{NAME}-back"
+PATIENCE_SECONDS = 10.0
+SHM, TEMPORARY = pathlib.Path("/dev/shm"), pathlib.Path(tempfile.gettempdir())
+KEPT = (SHM, "iox2_*"), (TEMPORARY, "iceoryx2"), (SHM, f"{NAME}*"), (TEMPORARY, f"{NAME}*")
+PR_SET_PDEATHSIG = 1
 
 
-def path(name):
-    return str(pathlib.Path(tempfile.gettempdir()) / f"{name}.bench")
+def kept():
+    """The files that libraries leave for their next use."""
+    return {path for folder, pattern in KEPT for path in folder.glob(pattern)}
+
+
+class Shmarray:
+    """Our channels."""
+
+    def __init__(self, size, wait):
+        self._size, self._polls = size, wait == "poll"
+
+    def open(self, out, back):
+        import shmarray
+
+        self._out, self._in = (
+            shmarray.Channel.create(name, self._size, "u1", slots=8, exist_ok=True)
+            for name in (out, back)
+        )
+
+    def send(self, first):
+        with self._out.loan() as frame:
+            frame[0] = first
+
+    def receive(self):
+        while self._polls and not self._in.poll():
+            pass
+        with self._in.receive() as frame:
+            return int(frame[0])
+
+
+class Iceoryx2:
+    """Publish and subscribe, with both sides polling."""
+
+    def __init__(self, size, _wait):
+        self._size = size
+
+    def open(self, out, back):
+        import iceoryx2
+
+        iceoryx2.set_log_level(iceoryx2.LogLevel.Fatal)
+        self._node = iceoryx2.NodeBuilder.new().create(iceoryx2.ServiceType.Ipc)
+        services = [
+            self._node.service_builder(iceoryx2.ServiceName.new(name))
+            .publish_subscribe(iceoryx2.Slice[ctypes.c_uint8])
+            .open_or_create()
+            for name in (out, back)
+        ]
+        self._publisher = services[0].publisher_builder().initial_max_slice_len(self._size).create()
+        self._subscriber = services[1].subscriber_builder().create()
+
+    def send(self, first):
+        sample = self._publisher.loan_slice_uninit(self._size)
+        ctypes.c_uint8.from_address(sample.payload_ptr).value = first
+        sample.assume_init().send()
+
+    def receive(self):
+        while (sample := self._subscriber.receive()) is None:
+            pass
+        first = ctypes.c_uint8.from_address(sample.payload_ptr).value
+        sample.delete()
+        return first
+
+
+class Kickmsg:
+    """Publish and subscribe, by slots that are written and read in place."""
+
+    def __init__(self, size, wait):
+        self._size, self._polls = size, wait == "poll"
+
+    def open(self, out, back):
+        import kickmsg
+
+        config = kickmsg.Config()
+        config.max_subscribers, config.sub_ring_capacity, config.pool_size = 2, 8, 16
+        config.max_payload_size = self._size
+        there, here = (
+            kickmsg.SharedRegion.create_or_open(f"/{name}", kickmsg.ChannelType.PubSub, config)
+            for name in (out, back)
+        )
+        self._publisher = kickmsg.Publisher(there)
+        self._subscriber = kickmsg.Subscriber(here)
+
+    def send(self, first):
+        slot = self._publisher.allocate()
+        memoryview(slot)[0] = first
+        slot.publish(self._size)
+
+    def receive(self):
+        if self._polls:
+            while (view := self._subscriber.try_receive_view()) is None:
+                pass
+        else:
+            view = self._subscriber.receive_view(PATIENCE_SECONDS)
+        with view:
+            return memoryview(view)[0]
 
 
 class UnixSocket:
     """A stream socket of the kernel, with the bytes of a frame after each other."""
 
-    def __init__(self, name, size, _wait, asks):
+    def __init__(self, size, _wait):
+        self._ends = socket.socketpair()
         self._frame = bytearray(size)
-        self._size = size
-        if asks:
-            server = socket.socket(socket.AF_UNIX)
-            server.bind(path(name))
-            server.listen(1)
-            print('"ready"', flush=True)
-            self._socket, _ = server.accept()
-            os.unlink(path(name))
-        else:
-            self._socket = socket.socket(socket.AF_UNIX)
-            self._socket.connect(path(name))
         self._view = memoryview(bytearray(size))
+
+    def open(self, out, back):
+        self._socket = self._ends[out < back]
 
     def send(self, first):
         self._frame[0] = first
@@ -47,7 +144,7 @@ class UnixSocket:
 
     def receive(self):
         got = 0
-        while got < self._size:
+        while got < len(self._view):
             more = self._socket.recv_into(self._view[got:])
             if more == 0:
                 raise EOFError
@@ -58,14 +155,18 @@ class UnixSocket:
 class ZeroMQ:
     """A pair of sockets over ipc, and a message that is not copied on receive."""
 
-    def __init__(self, name, size, wait, asks):
+    def __init__(self, size, wait):
+        self._frame = bytearray(size)
+        self._polls = wait == "poll"
+
+    def open(self, out, back):
         import zmq
 
-        self._frame = bytearray(size)
         self._socket = zmq.Context.instance().socket(zmq.PAIR)
-        self._flags = zmq.NOBLOCK if wait == "poll" else 0
+        self._flags = zmq.NOBLOCK if self._polls else 0
         self._again = zmq.Again
-        (self._socket.bind if asks else self._socket.connect)(f"ipc://{path(name)}")
+        connect = self._socket.bind if out < back else self._socket.connect
+        connect(f"ipc://{TEMPORARY / NAME}")
 
     def send(self, first):
         self._frame[0] = first
@@ -80,11 +181,15 @@ class ZeroMQ:
 
 
 class StandardQueue:
-    """Two of multiprocessing's queues, between a parent and its child."""
+    """Two of multiprocessing's queues."""
 
-    def __init__(self, queues, size):
-        (self._out, self._in) = queues
+    def __init__(self, size, _wait):
+        context = multiprocessing.get_context("fork")
+        self._queues = {part: context.Queue() for part in PARTS}
         self._frame = bytearray(size)
+
+    def open(self, out, back):
+        self._out, self._in = self._queues[out], self._queues[back]
 
     def send(self, first):
         self._frame[0] = first
@@ -94,51 +199,64 @@ class StandardQueue:
         return self._in.get()[0]
 
 
-WAYS = {"socket": UnixSocket, "zmq": ZeroMQ}
+WAYS = {
+    "shmarray": Shmarray,
+    "iceoryx2": Iceoryx2,
+    "kickmsg": Kickmsg,
+    "socket": UnixSocket,
+    "zmq": ZeroMQ,
+    "queue": StandardQueue,
+}
 
 
 def ask(side, count):
-    for number in range(-WARM_UP, count):
-        if number == 0:
-            began = time.perf_counter()
+    for number in range(count):
+        began = time.perf_counter_ns()
         side.send(number & 255)
-        if side.receive() != number & 255:
-            sys.exit("another frame came back")
-    print((time.perf_counter() - began) / count)
+        first = side.receive()
+        yield time.perf_counter_ns() - began
+        if first != number & 255:
+            sys.exit("another message came back")
 
 
-def answer(side, count):
+def answer(side, count, core):
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    os.sched_setaffinity(0, {core})
+    side.open(*PARTS[::-1])
+    yield
     for _ in range(count):
         side.send(side.receive())
+    yield
 
 
-def by_queue(size, count):
+def measure(side, count):
     cores = sorted(os.sched_getaffinity(0))
-    context = multiprocessing.get_context("fork")
-    there = context.Queue()
-    back = context.Queue()
-
-    def child():
-        os.sched_setaffinity(0, {cores[-1]})
-        answer(StandardQueue((back, there), size), count + WARM_UP)
-
-    process = context.Process(target=child)
-    process.start()
+    here, there = multiprocessing.Pipe()
+    if os.fork() == 0:
+        for _ in answer(side, WARM_UP + count, cores[-1]):
+            there.send("ready")
+            there.recv()  # what it sent is not to go with it
+        os._exit(0)
     os.sched_setaffinity(0, {cores[0]})
-    ask(StandardQueue((there, back), size), count)
-    process.join()
+    side.open(*PARTS)
+    here.recv()
+    here.send("begin")
+    for _ in ask(side, WARM_UP):
+        pass
+    times = np.fromiter(ask(side, count), float, count) * 1e-9
+    here.recv()
+    here.send("end")
+    os.wait()
+    return times
 
 
-def main(way, does, name, size, *rest):
-    if way == "queue":
-        return by_queue(int(size), int(rest[0]))
-    asks = does == "ask"
-    wait = rest[-1]
-    side = WAYS[way](name, int(size), wait, asks)
-    if asks and way != "socket":
-        print('"ready"', flush=True)
-    count = int(rest[0])
-    return ask(side, count) if asks else answer(side, count + WARM_UP)
+def main(way, size, count, wait):
+    before = kept()
+    times = measure(WAYS[way](int(size), wait), int(count))
+    for path in kept() - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    parts = zip(PERCENTILES, np.percentile(times, PERCENTILES), strict=True)
+    print(json.dumps({"mean": times.mean()} | {f"p{part:g}": value for part, value in parts}))
 
 
 if __name__ == "__main__":

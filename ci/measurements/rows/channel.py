@@ -1,74 +1,110 @@
-"""Channels: a frame there and back, beside what people use in their place; and one way."""
+"""Channels: a message there and back, beside what people use in their place; many ends; kills."""
 
-import contextlib
-import os
-import select
-import subprocess
 import sys
 import uuid
 
+import peers
 import timed
-from harness import ANSWER_WITHIN_SECONDS, HERE, MADE, Failed, limit, program, reason
-from peers import version
+from harness import HERE, MADE, Failed, program
 
-ROW = "channel"
+POLLING = "channel polling"
+BLOCKING = "channel blocking"
 PAIRS = "channel pairs"
-THROUGHPUT = "channel one way"
-SIZES = {"8 bytes": 8, "4 KiB": 4 << 10, "1 MiB": 1 << 20, "6 MB": 6_000_000}
-ICEORYX = "iceoryx2 in Rust"
-ICEORYX_PYTHON = "iceoryx2 in Python"
-FUTEX = "a futex in C"
-SPIN = "a word in C"
-PROGRAMS = HERE / "programs"
-OTHERS = [sys.executable, PROGRAMS / "channels.py"]
+FLOOD = "channel one way"
+BURST = "channel burst"
+BURST_CASE = "1,000 messages of 8 bytes"
+KILL = "channel kill"
+SIZES = {"8 bytes": 8, "4 KiB": 4 << 10, "64 KiB": 64 << 10, "1 MiB": 1 << 20, "4 MiB": 4 << 20}
+SMALL, LARGE = "8 bytes", "4 MiB"
+SMALL_BYTES = 4 << 10
+FRAME_BYTES = 6_000_000
+TYPICAL = "p50"
+OURS, ICEORYX, LOCAL = "shmarray", "iceoryx2", "crossbeam-channel, one process"
+WORDS = {POLLING: "a polled word", BLOCKING: "a futex word"}
+OURS_PYTHON, ICEORYX_PYTHON = "shmarray in Python", "iceoryx2 in Python"
+# The program's name for a way from Python, and the distribution.
+PYTHON = {
+    POLLING: {
+        OURS_PYTHON: ("shmarray", "shmarray-numpy"),
+        ICEORYX_PYTHON: ("iceoryx2", "iceoryx2"),
+        "kickmsg in Python": ("kickmsg", "kickmsg"),
+    },
+    BLOCKING: {
+        OURS_PYTHON: ("shmarray", "shmarray-numpy"),
+        "kickmsg in Python": ("kickmsg", "kickmsg"),
+        "ZeroMQ in Python": ("zmq", "pyzmq"),
+        "a Unix socket in Python": ("socket", None),
+        "multiprocessing.Queue": ("queue", None),
+    },
+}
+# Ways that copy, or call the kernel for each message.
+SLOW = ("ZeroMQ", "ZeroMQ in Python", "a Unix socket", "a Unix socket in Python")
+SLOWEST = "multiprocessing.Queue"
+# What a copying way moves in a round.
+MOST_BYTES = 1_000_000_000
+MESSAGES = MADE / "messages"
+MANY = 10
+ENDS = ((1, 1), (1, 4), (4, 1), (MANY, MANY))
+DELIVERIES = 10_000_000  # between many
+BROADCASTS = ("shmarray, broadcast", ICEORYX)
+FLOODED = (OURS, *BROADCASTS, LOCAL)
+NATIVE = (OURS, ICEORYX, "tachyon-ipc", "ringfire", "ZeroMQ", "a Unix socket")
+ALONE_MILLISECONDS = 300  # to see what the one that is left does
+KILLS = 10
 
 
-def case(size, wait):
-    return f"{size}, {wait}"
+def case(size, who):
+    return f"{size}, {who}"
 
 
 def measure(bench):
-    polling(bench)
-    blocking(bench)
+    ways = program(MESSAGES, "ways")[0] if MESSAGES.exists() else []
+    for way in NATIVE:
+        if way not in ways:
+            bench.results.fail(POLLING, "every size", way, "it was not built")
+    for row in (POLLING, BLOCKING):
+        for size in bench.pick(SIZES, (SMALL, LARGE)):
+            round_trips(bench, ways, row, size)
     pairs(bench)
-    one_way(bench)
+    one_way(bench, [way for way in FLOODED if way in ways])
+    burst(bench, [way for way in (*NATIVE, LOCAL) if way in ways])
+    for way in bench.pick(NATIVE, (OURS, ICEORYX)):
+        if way in ways:
+            kill(bench, way)
 
 
-def polling(bench):
-    count = bench.pick(20_000, 500)
-    rounds = bench.pick(7, 1)
-    for size, size_bytes in SIZES.items():
-        contenders = {
-            "Rust": exchange("Rust", "Rust", size_bytes, 5 * count, "poll"),
-            "Python": exchange("Python", "Python", size_bytes, count, "poll"),
-        }
-        if (MADE / "iceoryx-rust").exists():
-            command = [MADE / "iceoryx-rust"]
-            contenders[ICEORYX] = lambda size=size_bytes, command=command: rounds_of(
-                command, command, size, 5 * count, ""
-            )
-        if version("iceoryx2"):
-            command = (sys.executable, PROGRAMS / "iceoryx.py", size_bytes, bench.pick(5000, 500))
-            contenders[ICEORYX_PYTHON] = lambda command=command: program(*command)[0]
-        contenders[SPIN] = limit("spin", 5 * count)
-        bench.measure(ROW, case(size, "polling"), contenders, rounds)
+def round_trips(bench, ways, row, size):
+    """Each contender says mean and percentiles of its round."""
+    wait = "poll" if row == POLLING else "block"
+    contenders = {}
+    for way in ways:
+        who = WORDS[row] if way == "a word" else way
+        if way != BROADCASTS[0] and (way != LOCAL or size == SMALL):
+            command = (MESSAGES, "round", way)
+            contenders[who] = round_trip(bench, command, who, SIZES[size], wait)
+    for who, (way, package) in PYTHON[row].items():
+        if package is None or peers.version(package):
+            command = (sys.executable, HERE / "programs/channels.py", way)
+            contenders[who] = round_trip(bench, command, who, SIZES[size], wait)
+    bench.measure(row, size, contenders, bench.pick(5, 1))
 
 
-def blocking(bench):
-    count = bench.pick(2000, 50)
-    rounds = bench.pick(7, 1)
-    for size, size_bytes in SIZES.items():
-        times = count if size_bytes < 1 << 20 else max(count // 10, 20)
-        contenders = {
-            "Rust": exchange("Rust", "Rust", size_bytes, count, "block"),
-            "Python": exchange("Python", "Python", size_bytes, count, "block"),
-            "multiprocessing.Queue": queue(size_bytes, times),
-            "a Unix socket": other("socket", size_bytes, times),
-        }
-        if version("pyzmq"):
-            contenders["ZeroMQ over ipc"] = other("zmq", size_bytes, times)
-        contenders[FUTEX] = limit("futex", count)
-        bench.measure(ROW, case(size, "blocking"), contenders, rounds)
+def round_trip(bench, command, who, size, wait):
+    count = count_of(who, size, wait)
+    count = bench.pick(count, max(count // 1000, 50))
+    return lambda: program(*command, size, count, wait)[0]
+
+
+def count_of(who, size, wait):
+    """The round trips of a round; five rounds of small messages are a million."""
+    count = 200_000
+    if wait == "poll" and who not in SLOW and "Python" not in who:
+        count = 1_000_000
+    elif wait == "block" and (size > SMALL_BYTES or "Python" in who or who == SLOWEST):
+        count = 20_000
+    if who in SLOW or who == SLOWEST:
+        count = min(count, MOST_BYTES // size)
+    return count // 10 if who == SLOWEST else count
 
 
 def pairs(bench):
@@ -77,84 +113,77 @@ def pairs(bench):
     rounds = bench.pick(5, 1)
     for asks in timed.LANGUAGES:
         contenders = {
-            answers: exchange(asks, answers, SIZES["6 MB"], count, "poll")
+            answers: exchange(asks, answers, FRAME_BYTES, count, "poll")
             for answers in timed.LANGUAGES
         }
         bench.measure(PAIRS, f"{asks} asks", contenders, rounds)
 
 
-def one_way(bench):
-    """Seconds of one message, when so many processes send and so many receive."""
-    count = bench.pick(200_000, 2000)
-    rounds = bench.pick(5, 1)
-    for size, size_bytes in SIZES.items():
-        contenders = {
-            f"{senders} to {receivers}": one_way_of(size_bytes, count, senders, receivers)
-            for senders, receivers in ((1, 1), (1, 4), (4, 1))
-        }
-        bench.measure(THROUGHPUT, size, contenders, rounds)
-
-
-def one_way_of(size, count, senders, receivers):
+def exchange(asks, answers, size, count, wait):
     def run():
-        with timed.driver("Rust") as driver:
-            order = f"time_send {unique()} {size} {count} {senders} {receivers}"
-            return timed.ask(driver, order)[0]
+        name = f"bench-{uuid.uuid4().hex[:12]}"
+        return timed.exchange(asks, answers, name, size, count, wait)
 
     return run
 
 
-def unique():
-    return f"bench-{uuid.uuid4().hex[:12]}"
+def one_way(bench, ways):
+    """Seconds of one message, when so many processes send and so many receive."""
+    rounds = bench.pick(3, 1)
+    for senders, receivers in ENDS:
+        for size in (SMALL, LARGE):
+            if senders == MANY and size == LARGE:
+                continue
+            contenders = {
+                way: flood(bench, way, SIZES[size], senders, receivers)
+                for way in ways
+                if way != LOCAL or size == SMALL
+            }
+            bench.measure(FLOOD, f"{senders} to {receivers}, {size}", contenders, rounds)
 
 
-def exchange(asks, answers, size, count, wait):
-    return lambda: timed.exchange(asks, answers, unique(), size, count, wait)
+def flood(bench, way, size, senders, receivers):
+    count = bench.pick(DELIVERIES if senders == MANY else 200_000, 2000)
+    if way in BROADCASTS:
+        count //= receivers
+
+    def run():
+        (found,) = program(MESSAGES, "flood", way, size, count, senders, receivers)
+        if found["lost"]:
+            where = f"{senders} to {receivers}"
+            bench.results.fail(FLOOD, where, way, f"{found['lost']} deliveries were lost")
+        return found["seconds"]
+
+    return run
 
 
-def other(way, size, count):
-    return lambda: rounds_of([*OTHERS, way], [*OTHERS, way], size, count, "block")
+def burst(bench, ways):
+    """How often a sleeping receiver sleeps again before it has all of 1,000 messages, and once."""
+    contenders = {way: lambda way=way: program(MESSAGES, "burst", way)[0] for way in ways}
+    bench.measure(BURST, BURST_CASE, contenders, bench.pick(5, 1), "count")
 
 
-def queue(size, count):
-    command = (*OTHERS, "queue", "ask", "-", size, count)
-    return lambda: program(*command)[0]
+def kill(bench, way):
+    """Says what the other process sees, and the worst of some kills."""
+    for victim, other in (("receiver", "sender"), ("sender", "receiver")):
+        try:
+            kills = [program(MESSAGES, "kill", way, victim, ALONE_MILLISECONDS)[0]]
+            if kills[0]["seconds"] is not None:
+                kills += [program(MESSAGES, "kill", way, victim, 0)[0] for _ in range(KILLS)]
+        except Failed as error:
+            bench.results.fail(KILL, f"the {victim} is killed", way, error)
+            continue
+        bench.results.say(KILL, way, f"the {victim} is killed", cost(kills, victim, other))
 
 
-def rounds_of(asks, answers, size, count, wait):
-    """Runs one program that asks, on the first core, and one that answers, on the last."""
-    name = unique()
-    cores = sorted(os.sched_getaffinity(0))
-    with started(cores[0], asks, "ask", name, size, count, wait) as asking:
-        if not select.select([asking.stdout], [], [], ANSWER_WITHIN_SECONDS)[0]:
-            raise Failed("it does not begin")
-        said = [asking.stdout.readline()]
-        with started(cores[-1], answers, "answer", name, size, count, wait) as answering:
-            try:
-                output, errors = asking.communicate(timeout=ANSWER_WITHIN_SECONDS)
-            except subprocess.TimeoutExpired:
-                raise Failed("it does not end") from None
-            if asking.returncode == 0:
-                answering.wait(ANSWER_WITHIN_SECONDS)
-    lines = [line for line in [*said, *output.splitlines()] if line.strip() != '"ready"']
-    if asking.returncode or not lines:
-        raise Failed(reason(errors) if errors.strip() else "it failed")
-    return float(lines[-1])
-
-
-@contextlib.contextmanager
-def started(core, command, *arguments):
-    process = subprocess.Popen(
-        ["taskset", "-c", str(core), *map(str, command), *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
+def cost(kills, victim, other):
+    lost, files, size = (max(found[key] for found in kills) for key in ("lost", "files", "bytes"))
+    after = [found["seconds"] for found in kills]
+    goes_on = (
+        f"with a new {victim} alone it does not go on"
+        if None in after
+        else f"a new {victim} goes on after at most {max(after) * 1e3:.3g} ms;"
+        f" messages lost: at most {lost}"
     )
-    try:
-        yield process
-    finally:
-        if process.poll() is None:
-            process.kill()
-        process.wait()
-        process.stdout.close()
-        process.stderr.close()
+    left = f"{files} ({size / 1024:.0f} KiB)" if files else "none"
+    return f"the {other} sees {kills[0]['sees']}; {goes_on}; files left: {left}"
