@@ -56,12 +56,18 @@ class ChannelFibersTest < SharedMemoryTest
 
       @until[Fiber.current] = now + timeout if timeout
       Fiber.yield ? yield : false
+    ensure
+      forget(Fiber.current) # also if an exception ended its wait
     end
 
     def resume(fiber, result)
-      was = [@waiting, @blocked].filter_map { |all| all.delete(fiber) }
+      fiber.resume(result) if forget(fiber)
+    end
+
+    # Returns whether the fiber waited.
+    def forget(fiber)
       @until.delete(fiber)
-      fiber.resume(result) unless was.empty?
+      [@waiting, @blocked].filter_map { |all| all.delete(fiber) }.any?
     end
 
     def patience
@@ -159,15 +165,17 @@ class ChannelFibersTest < SharedMemoryTest
     channel = numbers
     2.times { channel.loan { nil } }
     error = Class.new(StandardError)
+    before = Thread.list
     thread = Thread.new do
       Thread.current.report_on_exception = false
       Fiber.set_scheduler(Scheduler.new)
-      Fiber.schedule { channel.loan { flunk } }
-      Fiber.schedule { raise error }
+      waiting = Fiber.schedule { channel.loan { flunk } }
+      waiting.raise(error)
     end
     assert_raises(error) { thread.join }
+    waits = (Thread.list - before - [thread]).reject { |other| other.join(60) }
+    assert_empty waits, "a thread still waits for the fiber"
     2.times { channel.receive(timeout: 0) { nil } }
-    # The thread that waits for the fiber gives back what it finds.
     2.times { channel.loan(timeout: nil) { nil } }
   end
 
