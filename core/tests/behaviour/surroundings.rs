@@ -8,6 +8,7 @@ use std::path::Path;
 
 use shmarray::{Access, Array, DType, Error, ErrorKind, Layout, Options, Order, Pipe, Received};
 
+#[cfg(all(target_arch = "x86_64", target_env = "gnu"))]
 use crate::denied::deny;
 use crate::exchange::receive;
 use crate::support::{Peer, bytes, directory, fork, is_peer, segments_in, serve, use_directory};
