@@ -1,5 +1,6 @@
 //! The base of an array: what keeps its memory.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use crate::memory::segment::Segment;
@@ -29,6 +30,13 @@ impl Base {
         }
     }
 
+    pub(super) fn slot(&self) -> Option<&SlotRef> {
+        match self {
+            Self::Segment(..) => None,
+            Self::Slot(slot, _) => Some(slot),
+        }
+    }
+
     /// Returns the same base with the layout of other elements.
     pub(super) fn with_layout(&self, layout: Layout) -> Self {
         let layout = Arc::new(layout);
@@ -40,7 +48,7 @@ impl Base {
 }
 
 /// The slots of a channel that this process has, each with a count of the arrays that keep it.
-pub(crate) trait Slots: Send + Sync {
+pub(crate) trait Slots: Any + Send + Sync {
     fn segment(&self) -> &Arc<Segment>;
 
     /// Returns the layout of a slot's message, if all messages have the channel's shape.
@@ -70,6 +78,12 @@ impl SlotRef {
     /// Makes the first reference of a use, which counts it already.
     pub(crate) fn first(slots: Arc<dyn Slots>, id: UseId) -> Self {
         Self { slots, id }
+    }
+
+    /// Returns the slots, which are an `S`, and the use that this reference counts in.
+    pub(crate) fn of<S: Slots>(&self) -> Option<(&S, UseId)> {
+        let slots: &dyn Any = &*self.slots;
+        slots.downcast_ref().map(|slots| (slots, self.id))
     }
 }
 

@@ -358,6 +358,11 @@ impl Array {
         Self { base, dtype }
     }
 
+    /// Returns what keeps the slot of a channel that the array lies in.
+    pub(crate) fn slot(&self) -> Option<&SlotRef> {
+        self.base.slot()
+    }
+
     pub(crate) fn segment(&self) -> &Arc<Segment> {
         self.base.segment()
     }

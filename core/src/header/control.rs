@@ -62,8 +62,8 @@ pub(crate) use channel_words::ChannelWords;
 #[cfg(loom)]
 pub(crate) use modelled_channel::ChannelWords;
 
-pub(crate) use word::fence_after_rmw;
 pub(crate) use word::{Announced, ControlWord};
+pub(crate) use word::{fence_after_rmw, fence_between_loads};
 
 use crate::header::format::{CELL_DESCRIPTION_BYTES, CELL_DESCRIPTION_OFFSET};
 pub(crate) use crate::header::format::{DECOMMITTED, LOCK_ONLY, PERSIST};

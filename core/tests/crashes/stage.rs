@@ -45,6 +45,8 @@ pub(crate) enum Prop {
     Dropping,
     Broadcast,
     Latest,
+    /// A queue whose messages are from a sender that has left: the next one is the only one.
+    Sole,
     /// A channel of handles, without messages.
     Handles,
     /// What a killed process left: an array, one with a name, and entries in those of the survivor.
@@ -340,7 +342,12 @@ impl Prop {
             Self::Cell => Some("cell"),
             Self::GivenCell => Some("given cell"),
             Self::Lasting | Self::Leftovers | Self::Sent | Self::Forgotten => None,
-            Self::Queue | Self::Dropping | Self::Broadcast | Self::Latest | Self::Handles => None,
+            Self::Queue
+            | Self::Dropping
+            | Self::Broadcast
+            | Self::Latest
+            | Self::Sole
+            | Self::Handles => None,
         }
     }
 

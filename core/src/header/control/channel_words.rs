@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 use super::word::{ControlWord, Entry};
 use crate::header::format::{
     CHANNEL_OFFSET, ChannelLayout, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET,
-    HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, TAIL_OFFSET,
+    HEAD_OFFSET, LEFT_OFFSET, PUBLISHED_OFFSET, SLOT_HEAD_BYTES, SOLE_OFFSET, TAIL_OFFSET,
 };
 
 /// The words of one mapped channel.
@@ -87,6 +87,12 @@ impl ChannelWords {
         self.field(ENDS_USED_OFFSET)
     }
 
+    /// Whether the channel has a sole sender. It lies beside words that seldom change, since every
+    /// loan and every receive loads it.
+    pub(crate) fn sole(&self) -> &ControlWord {
+        self.field(SOLE_OFFSET)
+    }
+
     /// The ring's word of a message.
     pub(crate) fn ring(&self, number: u64) -> &ControlWord {
         let index = number as usize & (self.layout.ring_words as usize - 1);
@@ -108,10 +114,7 @@ impl ChannelWords {
             use std::arch::x86_64::{_MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch};
 
             use crate::header::format::ChannelMode;
-            let address = |offset| self.header.as_ptr().wrapping_add(offset).cast_const().cast();
-            let head = address((self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize);
-            let payload =
-                address(self.data_offset + slot as usize * self.layout.slot_bytes as usize);
+            let (head, payload) = self.addresses(slot);
             // SAFETY: a prefetch does nothing that a program can see, and fails for no address.
             unsafe { _mm_prefetch::<_MM_HINT_T0>(payload) };
             match self.layout.mode {
@@ -125,6 +128,32 @@ impl ChannelWords {
         }
         #[cfg(not(target_arch = "x86_64"))]
         let _ = (slot, self.data_offset);
+    }
+
+    /// Makes the processor take the head of a slot and the start of its payload to itself, before a
+    /// sender needs them one after the other.
+    pub(crate) fn prefetch_for_loan(&self, slot: u32) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use std::arch::x86_64::{_MM_HINT_ET0, _mm_prefetch};
+
+            let (head, payload) = self.addresses(slot);
+            // SAFETY: a prefetch does nothing that a program can see, and fails for no address.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(head) };
+            // SAFETY: as before.
+            unsafe { _mm_prefetch::<_MM_HINT_ET0>(payload) };
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = slot;
+    }
+
+    /// The addresses of a slot's head and of its payload, for a prefetch.
+    #[cfg(target_arch = "x86_64")]
+    fn addresses(&self, slot: u32) -> (*const i8, *const i8) {
+        let address = |offset| self.header.as_ptr().wrapping_add(offset).cast_const().cast();
+        let head = (self.layout.slots_offset + slot * SLOT_HEAD_BYTES) as usize;
+        let payload = self.data_offset + slot as usize * self.layout.slot_bytes as usize;
+        (address(head), address(payload))
     }
 
     /// The offset of an end. Its number may have been read from memory that others write.
@@ -163,6 +192,16 @@ impl ChannelWords {
     /// The time from the sending of a message to its reception, in nanoseconds, for people.
     pub(crate) fn latency(&self, end: u32) -> &ControlWord {
         self.end(end, 88)
+    }
+
+    /// The number of the next message of a sole sender.
+    pub(crate) fn next(&self, end: u32) -> &ControlWord {
+        self.end(end, 96)
+    }
+
+    /// Which loan a sole sender publishes, or published last.
+    pub(crate) fn claim(&self, end: u32) -> &ControlWord {
+        self.end(end, 104)
     }
 
     pub(crate) fn cursor(&self, end: u32) -> &ControlWord {

@@ -7,13 +7,13 @@ use crate::header::format::ChannelLayout;
 
 struct ModelEnd {
     entry: Entry,
-    words: [ControlWord; 5],
+    words: [ControlWord; 7],
     pins: ControlWord,
 }
 
 struct ModelChannel {
     layout: ChannelLayout,
-    words: [ControlWord; 8],
+    words: [ControlWord; 9],
     ring: Vec<ControlWord>,
     /// The first words of each head: the slot word, the number, and one for a scenario.
     slots: Vec<[ControlWord; 3]>,
@@ -30,11 +30,11 @@ impl ChannelWords {
         let zero = |_| ControlWord::zero();
         let end = |_| ModelEnd {
             entry: Entry { owner: ControlWord::zero(), owner_info: ControlWord::zero() },
-            words: [(); 5].map(|()| ControlWord::zero()),
+            words: [(); 7].map(|()| ControlWord::zero()),
             pins: ControlWord::zero(),
         };
         let first = u64::from(layout.ring_words);
-        let words = [first, first, 0, 0, 0, 0, 0, u64::from(layout.ends)].map(ControlWord::of);
+        let words = [first, first, 0, 0, 0, 0, 0, u64::from(layout.ends), 0].map(ControlWord::of);
         Self(Box::leak(Box::new(ModelChannel {
             layout,
             words,
@@ -85,6 +85,10 @@ impl ChannelWords {
         &self.0.words[7]
     }
 
+    pub(crate) fn sole(&self) -> &ControlWord {
+        &self.0.words[8]
+    }
+
     pub(crate) fn ring(&self, number: u64) -> &ControlWord {
         &self.0.ring[number as usize & (self.0.ring.len() - 1)]
     }
@@ -94,6 +98,8 @@ impl ChannelWords {
     }
 
     pub(crate) fn prefetch(&self, _slot: u32) {}
+
+    pub(crate) fn prefetch_for_loan(&self, _slot: u32) {}
 
     pub(crate) fn entry(&self, end: u32) -> &Entry {
         &self.0.ends[end as usize].entry
@@ -113,6 +119,14 @@ impl ChannelWords {
 
     pub(crate) fn latency(&self, end: u32) -> &ControlWord {
         &self.0.ends[end as usize].words[4]
+    }
+
+    pub(crate) fn next(&self, end: u32) -> &ControlWord {
+        &self.0.ends[end as usize].words[5]
+    }
+
+    pub(crate) fn claim(&self, end: u32) -> &ControlWord {
+        &self.0.ends[end as usize].words[6]
     }
 
     pub(crate) fn cursor(&self, end: u32) -> &ControlWord {

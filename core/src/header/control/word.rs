@@ -86,6 +86,16 @@ pub(crate) fn fence_after_rmw() {
     std::sync::atomic::compiler_fence(Ordering::SeqCst);
 }
 
+/// The fence between two loads. On x86-64 a processor makes its loads in their order, and all see
+/// the stores of others in one order.
+#[cfg_attr(loom, track_caller)]
+pub(crate) fn fence_between_loads() {
+    #[cfg(any(loom, not(target_arch = "x86_64")))]
+    super::fence(Ordering::SeqCst);
+    #[cfg(all(not(loom), target_arch = "x86_64"))]
+    std::sync::atomic::compiler_fence(Ordering::SeqCst);
+}
+
 /// A guard around a store to shared memory. With the cfg `shmarray_steps` the guard announces the
 /// store before and after it, so that `tests/crashes` can kill a process there; a store
 /// without an announcement fails that test.

@@ -21,6 +21,7 @@ pub(crate) const FREED_OFFSET: usize = 512;
 pub(crate) const DROPPED_OFFSET: usize = 640;
 pub(crate) const LEFT_OFFSET: usize = 648;
 pub(crate) const ENDS_USED_OFFSET: usize = 656;
+pub(crate) const SOLE_OFFSET: usize = 664;
 /// The size of the channel's own fields, with the words.
 const FIELDS_BYTES: usize = 1024;
 /// The size of an end.
@@ -35,6 +36,8 @@ pub(crate) const SLOT_NDIM: usize = 8;
 pub(crate) const LEAST_SLOTS_OF_LATEST: u32 = 3;
 /// Families have numbers below this.
 const FAMILIES: u64 = 1 << 20;
+/// The most bytes that the homes of a sole sender's messages have, if they are more than two.
+const MOST_HOME_BYTES: u64 = 1 << 20;
 /// The word of a free slot that had no message yet: no end, in the bits from 3 on.
 const FIRST_SLOT_WORD: u64 = 1023 << 3;
 /// The bits of a ring word that are the slot.
@@ -61,7 +64,7 @@ const _: () = {
     assert!(offset_of!(Fields, ring_words) == 12);
     assert!(offset_of!(Fields, slots_offset) == 32);
     assert!(offset_of!(Fields, family) == 40);
-    assert!(size_of::<Fields>() <= TAIL_OFFSET && ENDS_USED_OFFSET + 8 <= FIELDS_BYTES);
+    assert!(size_of::<Fields>() <= TAIL_OFFSET && SOLE_OFFSET + 8 <= FIELDS_BYTES);
     let most = CHANNEL_OFFSET
         + FIELDS_BYTES
         + 8 * (MAX_SLOTS as usize + 1)
@@ -207,6 +210,15 @@ impl ChannelLayout {
             ChannelMode::Broadcast => self.slots,
             ChannelMode::Latest => self.slots / 2,
         }
+    }
+
+    /// Returns in how many slots, from the first one on, a sole sender publishes: a power of two.
+    /// More than these its messages do not touch, however many slots there are. `None` if there is
+    /// no sole sender in such a channel.
+    pub(crate) fn homes(&self) -> Option<u32> {
+        let may_be_sole = self.mode == ChannelMode::Queue && !self.is_followed && self.slots > 1;
+        let most = (MOST_HOME_BYTES / self.slot_bytes.max(1)).clamp(2, u64::from(MAX_SLOTS));
+        may_be_sole.then(|| 1 << self.slots.min(most as u32).ilog2())
     }
 
     /// Returns the size of the header up to the end of the last part.

@@ -21,7 +21,7 @@ mod entries;
 pub(crate) use channel::{
     CHANNEL_OFFSET, DROPPED_OFFSET, END_BYTES, ENDS_USED_OFFSET, FREED_OFFSET, HEAD_OFFSET,
     LEAST_SLOTS_OF_LATEST, LEFT_OFFSET, MAX_ENDS, META_BYTES, PUBLISHED_OFFSET, SLOT_NDIM,
-    TAIL_OFFSET,
+    SOLE_OFFSET, TAIL_OFFSET,
 };
 pub(crate) use channel::{ChannelLayout, Payload};
 pub use channel::{ChannelMode, WhenFull};

@@ -14,6 +14,7 @@ use super::opened::{Opened, close_end, wake_all};
 use super::recovery;
 use super::ring::Taken;
 use super::slot::OwnSlots;
+use super::sole::{Session, SoleWord};
 use super::wait::SleepWord;
 use crate::array::{Array, SlotRef, Slots, UseId};
 use crate::header::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -50,6 +51,7 @@ pub(super) struct End {
     /// When this end last recovered, in nanoseconds of the coarse clock.
     recovered_ns: AtomicU64,
     pub(super) slots: OwnSlots,
+    session: Session,
     /// The messages that were missed, and that the next delivery tells of.
     missed: AtomicU64,
     /// The fd for event loops, once it was asked for.
@@ -127,6 +129,7 @@ impl End {
             has_old_message: AtomicBool::new(false),
             recovered_ns: AtomicU64::new(0),
             slots: OwnSlots::new(words.layout().slots),
+            session: Session::new(),
             event: Mutex::new(None),
             has_event: AtomicBool::new(false),
             missed: AtomicU64::new(0),
@@ -259,13 +262,13 @@ impl End {
         self.words.roles(self.index).load(Acquire)
     }
 
+    pub(super) fn is_closed(&self) -> bool {
+        self.is_closed.load(atomic::Ordering::Acquire)
+    }
+
     /// Refuses an end that was closed.
     pub(super) fn check_open(&self) -> Result<()> {
-        if self.is_closed.load(atomic::Ordering::Acquire) {
-            Err(Error::argument("channel", "it is closed"))
-        } else {
-            Ok(())
-        }
+        if self.is_closed() { Err(Error::argument("channel", "it is closed")) } else { Ok(()) }
     }
 
     /// Makes the end one that sends, at its first loan.
@@ -273,6 +276,56 @@ impl End {
         if self.roles() & SENDS == 0 {
             self.words.roles(self.index).set(SENDS);
         }
+    }
+
+    /// Returns the session that this thread has as the channel's sole sender.
+    pub(super) fn session(&self) -> Option<SoleWord> {
+        self.session.of_this_thread()
+    }
+
+    /// Takes a slot without a message. Begins a session if it is time.
+    #[inline]
+    pub(super) fn take_free(&self) -> Option<Taken> {
+        match self.session() {
+            Some(session) if self.words.sole().load(Acquire) == session.0 => {
+                self.ring.loan_home(session).or_else(|| self.take_elsewhere(session))
+            }
+            lost => self.begin_session(lost),
+        }
+    }
+
+    /// Takes a slot without a message that is no home: a receiver keeps the home.
+    #[cold]
+    fn take_elsewhere(&self, session: SoleWord) -> Option<Taken> {
+        if !self.ring.has_free() {
+            return None;
+        }
+        self.ring.close();
+        self.end_session(Some(session));
+        self.ring.loan(self.index, |_| false)
+    }
+
+    /// Takes a slot without a message, of a session that begins if it is time.
+    fn begin_session(&self, lost: Option<SoleWord>) -> Option<Taken> {
+        if lost.is_some() {
+            self.end_session(lost);
+        } else if self.session.is_due() {
+            let is_alone = || self.ends.is_sole_sender(self.index);
+            match self.session.begin(|| self.ring.begin(self.index, is_alone)) {
+                Some(session) => {
+                    let home = self.ring.loan_home(session);
+                    return home.or_else(|| self.take_elsewhere(session));
+                }
+                None => self.end_session(None),
+            }
+        }
+        self.ring.loan(self.index, |_| false)
+    }
+
+    /// Notes that a session was closed, or that none could begin.
+    fn end_session(&self, session: Option<SoleWord>) {
+        let next = self.words.next(self.index).load(Relaxed);
+        self.session.ended(session.map_or(0, |session| next.saturating_sub(session.number())));
     }
 
     /// Makes the end one that receives, at its first receive. Of a broadcast it sees the messages
@@ -352,6 +405,7 @@ impl End {
     }
 
     /// Gives back a slot that this end has on loan, or a message that it has received.
+    #[inline]
     pub(super) fn give_back(&self, taken: Taken) {
         if taken.is_pinned() {
             self.ring.unpin(self.index, taken.slot);
@@ -389,10 +443,15 @@ impl End {
     }
 
     /// Clears the event if there is one and nothing can be received.
+    #[inline]
     pub(super) fn clear_event(&self) {
-        if !self.has_event.load(atomic::Ordering::Acquire) {
-            return;
+        if self.has_event.load(atomic::Ordering::Acquire) {
+            self.clear_existing_event();
         }
+    }
+
+    #[cold]
+    fn clear_existing_event(&self) {
         let event = self.event.lock().clone();
         if let Some(event) = event
             && !self.is_ready(false).unwrap_or(true)
@@ -464,21 +523,26 @@ impl Readiness for End {
     }
 }
 
-/// A slot in use by an end.
-pub(super) struct InUse {
-    pub(super) end: Arc<End>,
+/// The use of a slot by an end. The arrays that lie in the slot keep it, and the end.
+pub(super) struct InUse<'a> {
+    pub(super) end: &'a End,
     id: UseId,
 }
 
-impl InUse {
-    /// Begins the use of a slot that an end has taken. Returns it, and its first array. `first` is
-    /// what `checked_layout` returned.
+impl<'a> InUse<'a> {
+    /// Begins the use of a slot that an end has taken. Returns its first array. `first` is what
+    /// `checked_layout` returned.
     #[inline]
-    pub(super) fn begin(end: Arc<End>, taken: Taken, first: Option<Layout>) -> (Self, Array) {
+    pub(super) fn begin(end: Arc<End>, taken: Taken, first: Option<Layout>) -> Array {
         let layout = first.map(|first| end.in_slot(taken.slot, first));
         let id = end.slots.begin(taken);
-        let slot = SlotRef::first(Arc::clone(&end) as Arc<dyn Slots>, id);
-        (Self { end, id }, Array::in_slot(slot, layout))
+        Array::in_slot(SlotRef::first(end, id), layout)
+    }
+
+    /// Returns the use that an array counts in. `None` if it lies in no slot.
+    #[inline]
+    pub(super) fn of(array: &'a Array) -> Option<Self> {
+        array.slot()?.of().map(|(end, id)| Self { end, id })
     }
 
     /// Returns the number of the slot.
@@ -493,6 +557,7 @@ impl InUse {
 
     /// Ends the use, also if there are arrays in the slot. Returns the slot, unless it was given
     /// back before.
+    #[inline]
     pub(super) fn end(&self) -> Option<Taken> {
         let taken = self.end.slots.end(self.id);
         taken.filter(|_| self.end.is_ours()) // otherwise the slot is the parent's
@@ -501,12 +566,6 @@ impl InUse {
     /// Gives the slot back, also if there are arrays in it.
     pub(super) fn give_back(&self) {
         self.end().into_iter().for_each(|taken| self.end.give_back(taken));
-    }
-}
-
-impl std::fmt::Debug for InUse {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.id.fmt(f)
     }
 }
 
@@ -523,6 +582,7 @@ impl Slots for End {
         self.slots.add(id);
     }
 
+    #[inline]
     fn remove(&self, id: UseId) {
         if let Some(taken) = self.slots.remove(id)
             && self.is_ours()

@@ -127,6 +127,12 @@ impl Ends {
         left.fold(0, u64::wrapping_add)
     }
 
+    /// Whether no held end but one has sent. One that was closed may still publish a loan.
+    pub(super) fn is_sole_sender(&self, own: u32) -> bool {
+        let sends = |end| self.words.roles(end).load(Acquire) & SENDS != 0;
+        !self.all().any(|end| end != own && self.is_held(end) && sends(end))
+    }
+
     /// Whether an end but one is open.
     pub(super) fn is_any_open_but(&self, own: u32) -> bool {
         let is_open = |end| self.words.roles(end).load(Acquire) & CLOSED == 0;

@@ -15,7 +15,17 @@ const PAYLOAD_BYTES: usize = 4;
 const SHAPE: usize = 5;
 const META: usize = 16;
 
-/// The metadata of a message: at most 64 bytes.
+/// Refuses metadata that are too long.
+pub(super) fn check_meta(meta: &[u8]) -> Result<()> {
+    if meta.len() <= META_BYTES {
+        return Ok(());
+    }
+    let found = meta.len();
+    let reason = format!("{found} bytes are more than the {META_BYTES} of a message");
+    Err(Error::argument("meta", reason))
+}
+
+/// The metadata of a message that was received: at most 64 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Meta {
     bytes: [u8; META_BYTES],
@@ -23,21 +33,6 @@ pub(super) struct Meta {
 }
 
 impl Meta {
-    pub(super) fn new(meta: &[u8]) -> Result<Self> {
-        let mut bytes = [0; META_BYTES];
-        match bytes.get_mut(..meta.len()) {
-            Some(part) => part.copy_from_slice(meta),
-            None => {
-                let found = meta.len();
-                return Err(Error::argument(
-                    "meta",
-                    format!("{found} bytes are more than the {META_BYTES} of a message"),
-                ));
-            }
-        }
-        Ok(Self { bytes, len: meta.len() })
-    }
-
     pub(super) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
@@ -51,24 +46,26 @@ pub(super) struct SlotHead {
     pub(super) shape: Vec<u64>,
 }
 
-/// Writes the head of a message that was sent at a time. The shape is that of a channel of varying
-/// shapes.
+/// Writes the head of a message that was sent at a time, with metadata that `check_meta` allows.
+/// The shape is that of a channel of varying shapes.
 pub(super) fn write(
     (words, slot): (&ChannelWords, u32),
     time_ns: u64,
-    meta: &Meta,
+    meta: &[u8],
     shape: &[u64],
     payload_bytes: u64,
 ) {
     let put = |index, value| words.slot_head(slot, index).store(value, Relaxed);
     put(TIME, time_ns);
-    put(SIZES, meta.len as u64 | (shape.len() as u64) << 32);
+    put(SIZES, meta.len() as u64 | (shape.len() as u64) << 32);
     put(PAYLOAD_BYTES, payload_bytes);
     for (dim, count) in shape.iter().enumerate().take(SLOT_NDIM) {
         put(SHAPE + dim, *count);
     }
-    for (index, eight) in meta.bytes.chunks_exact(8).enumerate().take(meta.len.div_ceil(8)) {
-        put(META + index, eight.try_into().map_or(0, u64::from_le_bytes)); // always 8
+    for (index, part) in meta.chunks(8).enumerate().take(META_BYTES / 8) {
+        let mut eight = [0; 8];
+        eight[..part.len()].copy_from_slice(part);
+        put(META + index, u64::from_le_bytes(eight));
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::end::{End, InUse};
 use super::handle_text;
-use super::head::{self, Meta};
+use super::head;
 use super::ring::Taken;
 use super::wait::{self, Look};
 use crate::array::Array;
@@ -69,8 +69,8 @@ impl fmt::Display for Posted {
 /// back, and nobody receives anything.
 #[derive(Debug)]
 pub struct Loan {
+    /// It lies in the slot.
     array: Array,
-    in_slot: InUse,
 }
 
 impl Loan {
@@ -84,13 +84,13 @@ impl Loan {
     /// Returns the number of the slot, below that of the channel's slots.
     #[must_use]
     pub fn slot(&self) -> u32 {
-        self.in_slot.slot()
+        InUse::of(&self.array).map_or(0, |in_use| in_use.slot()) // it lies in a slot
     }
 
     /// Whether clones or views of its array exist.
     #[must_use]
     pub fn has_views(&self) -> bool {
-        self.in_slot.has_several_arrays()
+        InUse::of(&self.array).is_some_and(|in_use| in_use.has_several_arrays())
     }
 
     /// Publishes the array, with at most [`MAX_META_BYTES`](crate::MAX_META_BYTES) bytes beside it.
@@ -99,23 +99,24 @@ impl Loan {
     /// # Errors
     /// [`Error::InvalidArgument`] when the metadata is too long. The slot is given back then.
     pub fn publish(self, meta: &[u8]) -> Result<u64> {
-        let bytes = self.array.layout().len() * self.array.dtype().itemsize();
-        let meta = Meta::new(meta)?;
-        self.publish_payload(&meta, self.array.shape(), bytes)
+        head::check_meta(meta)?;
+        let layout = self.array.layout();
+        self.publish_payload(meta, &layout.shape, layout.len() * self.array.dtype().itemsize())
     }
 
     /// Publishes a payload of so many bytes.
-    fn publish_payload(&self, meta: &Meta, shape: &[u64], payload_bytes: u64) -> Result<u64> {
-        let taken = self.in_slot.end().ok_or_else(|| {
+    fn publish_payload(&self, meta: &[u8], shape: &[u64], payload_bytes: u64) -> Result<u64> {
+        let in_use = InUse::of(&self.array);
+        let taken = in_use.and_then(|in_use| in_use.end().map(|taken| (in_use.end, taken)));
+        let (end, taken) = taken.ok_or_else(|| {
             Error::argument("loan", "it is the parent's of this process, or given back")
         })?;
-        let end = &self.in_slot.end;
         let shape = match end.words.layout().payload {
             Payload::Varying => shape,
             Payload::Fixed | Payload::Handle => &[],
         };
         head::write((&end.words, taken.slot), now_ns(), meta, shape, payload_bytes);
-        let number = end.ring.publish(taken);
+        let number = end.ring.publish(taken, end.session());
         end.count_message();
         end.wake_receivers();
         Ok(end.sequence(number))
@@ -124,7 +125,7 @@ impl Loan {
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn cancel(self) {
-        self.in_slot.give_back();
+        InUse::of(&self.array).iter().for_each(InUse::give_back);
     }
 }
 
@@ -160,24 +161,24 @@ pub(super) fn wait_until_free(end: Arc<End>, timeout: Option<Duration>) -> Resul
 pub(super) fn send_handle(
     end: Arc<End>,
     array: &Array,
-    meta: Meta,
+    meta: &[u8],
     timeout: Option<Duration>,
 ) -> Result<Posted> {
+    head::check_meta(meta)?;
     let operation = Operation::enter()?;
-    let loan = match lend(end, None, timeout)? {
+    let loan = match lend(Arc::clone(&end), None, timeout)? {
         Loaned::Loan(loan) => loan,
         Loaned::TimedOut => return Ok(Posted::TimedOut),
         Loaned::Full => return Ok(Posted::Full),
     };
-    let end = &loan.in_slot.end;
     loop {
         let ticket = system::ticket_of(end.segment.directory(), end.words.layout().family)?;
         let descriptor = Descriptor { ticket: Some(ticket.id), ..array.descriptor() };
         let text = descriptor.to_handle();
         // The text comes first: whoever recovers the slot gives back the ticket that it finds.
-        handle_text::write(end, loan.slot(), text.as_bytes())?;
+        handle_text::write(&end, loan.slot(), text.as_bytes())?;
         if array.hold_for_message(operation, ticket)? {
-            let published = loan.publish_payload(&meta, &[], text.len() as u64);
+            let published = loan.publish_payload(meta, &[], text.len() as u64);
             return published.map(Posted::Posted);
         }
     }
@@ -186,31 +187,35 @@ pub(super) fn send_handle(
 /// Takes a slot, and waits for one if the channel is made so.
 fn lend(end: Arc<End>, layout: Option<Layout>, timeout: Option<Duration>) -> Result<Loaned> {
     end.become_sender();
-    let must_not_wait = end.words.layout().when_full == WhenFull::Error;
-    let found = if must_not_wait {
-        let first = take(&end);
-        first.or_else(|| {
+    let taken = match take(&end) {
+        Some(taken) => taken,
+        None if end.words.layout().when_full == WhenFull::Error => {
             end.recover();
-            take(&end)
-        })
-    } else {
-        wait::wait(end.words.freed(), &end.slot_spins, timeout, |may_sleep| {
-            end.check_open()?;
-            let found = take(&end).or_else(|| {
-                let has_recovered = may_sleep && end.recover_if_due();
-                if has_recovered { take(&end) } else { None }
-            });
-            Ok(found.map_or(Look::Nothing, Look::Found))
-        })?
-    };
-    let Some(taken) = found else {
-        return Ok(if must_not_wait { Loaned::Full } else { Loaned::TimedOut });
+            let Some(taken) = take(&end) else { return Ok(Loaned::Full) };
+            taken
+        }
+        None => {
+            let Some(taken) = wait_for_slot(&end, timeout)? else { return Ok(Loaned::TimedOut) };
+            taken
+        }
     };
     if end.words.layout().payload == Payload::Handle {
         handle_text::discard(&end, taken.slot); // what the last message there held
     }
-    let (in_slot, array) = InUse::begin(end, taken, layout);
-    Ok(Loaned::Loan(Loan { array, in_slot }))
+    Ok(Loaned::Loan(Loan { array: InUse::begin(end, taken, layout) }))
+}
+
+/// Takes a slot as soon as there is one.
+#[cold]
+fn wait_for_slot(end: &End, timeout: Option<Duration>) -> Result<Option<Taken>> {
+    wait::wait(end.words.freed(), &end.slot_spins, timeout, |may_sleep| {
+        end.check_open()?;
+        let found = take(end).or_else(|| {
+            let has_recovered = may_sleep && end.recover_if_due();
+            if has_recovered { take(end) } else { None }
+        });
+        Ok(found.map_or(Look::Nothing, Look::Found))
+    })
 }
 
 /// Takes a slot if there is one, or if a message may be dropped for it.
@@ -220,7 +225,7 @@ fn take(end: &End) -> Option<Taken> {
     let free = || end.ring.loan(index, |slot| end.ends.is_pinned(slot));
     let drops = layout.when_full == WhenFull::DropOldest;
     match layout.mode {
-        ChannelMode::Queue => free().or_else(|| {
+        ChannelMode::Queue => end.take_free().or_else(|| {
             let oldest = drops.then(|| end.ring.loan_oldest(index)).flatten();
             oldest.inspect(|_| _ = end.words.dropped().add(1))
         }),

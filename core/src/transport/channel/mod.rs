@@ -6,6 +6,7 @@
 // Each module uses only those before it.
 mod handle_or_name;
 mod ends;
+mod sole;
 mod ring;
 mod head;
 mod wait;
@@ -42,7 +43,6 @@ use end::{End, SegmentUse};
 use event::Readiness;
 use follower::Follower;
 pub use hand_over::HandedOver;
-use head::Meta;
 pub use loan::{Loan, Loaned, Posted};
 use opened::Opened;
 pub use options::{ChannelOptions, Receives};
@@ -127,11 +127,24 @@ impl Joined {
         let end = self.end.upgrade().ok_or_else(closed)?;
         end.check_open().map(|()| end)
     }
+
+    /// Returns the end if it is this process's, and not closed.
+    #[inline]
+    fn open_end(&self) -> Option<Arc<End>> {
+        let is_last = self.child.get().is_none() && self.is_ours();
+        is_last.then(|| self.end.upgrade()).flatten().filter(|end| !end.is_closed())
+    }
 }
 
 impl Channel {
     /// Returns this process's end. A forked child joins anew.
+    #[inline]
     fn end(&self) -> Result<Arc<End>> {
+        if let Side::Member { joined, .. } = &self.side
+            && let Some(end) = joined.open_end()
+        {
+            return Ok(end);
+        }
         self.end_or_join(None)
     }
 
@@ -221,7 +234,7 @@ impl Channel {
         if end.words.layout().payload == Payload::Handle {
             // SAFETY: the caller promises that the elements can be read.
             let shared = unsafe { Array::share(source, dtype.clone(), layout, &Options::new())? };
-            return loan::send_handle(end, &shared, Meta::new(meta)?, timeout);
+            return loan::send_handle(end, &shared, meta, timeout);
         }
         let (expected, _) = end.segment.described();
         if dtype != expected {
@@ -229,7 +242,7 @@ impl Channel {
             let found = dtype.json().to_owned();
             return Err(Error::DTypeMismatch { expected, found });
         }
-        Meta::new(meta)?;
+        head::check_meta(meta)?;
         match loan::loan(end, Some(&layout.shape), timeout)? {
             Loaned::Loan(loan) => {
                 // SAFETY: the caller promises that the elements can be read.
@@ -254,7 +267,7 @@ impl Channel {
     ) -> Result<Posted> {
         let end = self.end()?;
         if end.words.layout().payload == Payload::Handle && !array.is_in_slot() {
-            return loan::send_handle(end, array, Meta::new(meta)?, timeout);
+            return loan::send_handle(end, array, meta, timeout);
         }
         let source = array.segment_data().0;
         let layout = array.layout();

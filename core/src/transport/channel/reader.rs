@@ -2,14 +2,19 @@
 
 use super::handle_or_name::HandleOrName;
 use super::ring::read_only;
+use super::sole::{SoleWord, State};
 use crate::header::format::{
     CHANNEL_OFFSET, ChannelLayout, END_BYTES, ENDS_USED_OFFSET, GENERATION_OFFSET, Header,
-    PAGE_BYTES, SLOT_HEAD_BYTES, TAIL_OFFSET,
+    PAGE_BYTES, SLOT_HEAD_BYTES, SOLE_OFFSET, TAIL_OFFSET,
 };
 use crate::system::{Directory, ForeignFile};
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
 use crate::value::name::SegmentText;
+
+/// The indices of words of an end.
+const NEXT: usize = 12;
+const CLAIM: usize = 13;
 
 /// An open channel that this process reads by calls.
 pub(super) struct Reader {
@@ -67,6 +72,10 @@ impl Reader {
 
     /// Returns the number of the next message.
     pub(super) fn next_number(&self) -> Result<u64> {
+        let sole = SoleWord(self.field(SOLE_OFFSET)?);
+        if matches!(sole.state(), State::Sole | State::Closing) {
+            return self.next_of_sole(sole);
+        }
         let mut next = self.field(TAIL_OFFSET)?;
         // The first step passes all but the messages of a ring, unless others publish meanwhile or
         // their owner writes nonsense.
@@ -77,6 +86,16 @@ impl Reader {
             }
         }
         Ok(next)
+    }
+
+    /// Returns the number of the next message of a sole sender.
+    fn next_of_sole(&self, sole: SoleWord) -> Result<u64> {
+        let at = self.layout.ends_offset + sole.end().min(self.layout.ends - 1) * END_BYTES;
+        let words = self.words(u64::from(at), END_BYTES as usize)?;
+        let (next, claim) = (words[NEXT], words[CLAIM]);
+        let slot = sole.home(next.wrapping_sub(1));
+        let is_claimed = read_only::is_claimed(&self.slot_head(slot)?, sole, slot, claim);
+        Ok(next.wrapping_sub(is_claimed.into()))
     }
 
     /// Reads the head of a slot, as words.

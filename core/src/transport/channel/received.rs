@@ -80,9 +80,8 @@ const ENDED_BY_DEATH: &str = "the stream has ended: the last sender died";
 /// A message that was received: it lies in its slot, which it keeps until it is dropped.
 #[derive(Debug)]
 pub struct Delivery {
+    /// It lies in the slot, unless the message was a handle, or is a copy.
     array: Array,
-    /// The slot in which the array lies. `None` if the message was a handle, or is a copy.
-    in_slot: Option<InUse>,
     time_ns: u64,
     meta: Meta,
     sequence: u64,
@@ -92,8 +91,7 @@ pub struct Delivery {
 impl Delivery {
     /// A copy of a message that this process may not hold.
     pub(super) fn copied(array: Array, head: &SlotHead, sequence: u64, missed: u64) -> Self {
-        let in_slot = None;
-        Self { array, in_slot, time_ns: head.time_ns, meta: head.meta, sequence, missed }
+        Self { array, time_ns: head.time_ns, meta: head.meta, sequence, missed }
     }
 
     /// Returns the array. Its clones and views keep the slot, too.
@@ -138,13 +136,13 @@ impl Delivery {
     /// `None` if it lies in no slot: the message was a handle, or is a copy.
     #[must_use]
     pub fn slot(&self) -> Option<u32> {
-        self.in_slot.as_ref().map(InUse::slot)
+        InUse::of(&self.array).map(|in_use| in_use.slot())
     }
 
     /// Gives the slot back, also if clones or views of its array exist. They must not be used from
     /// then on.
     pub fn release(self) {
-        self.in_slot.iter().for_each(InUse::give_back);
+        InUse::of(&self.array).iter().for_each(InUse::give_back);
     }
 }
 
@@ -188,22 +186,12 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
     end.become_receiver();
     let mut missed = 0;
     let mut out_of_slot = None;
-    let waited = wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
-        end.check_open()?;
-        let mut take = || take(&end, &mut missed, &mut out_of_slot);
-        if let Some(taken) = take()? {
-            return Ok(Look::Found(Some(taken)));
-        }
-        if !may_sleep {
-            return Ok(Look::Nothing);
-        }
-        end.recover_if_due();
-        if end.has_no_senders() {
-            return take().map(Look::Found); // a sender publishes before it leaves
-        }
-        Ok(Look::Nothing)
-    });
-    match waited.inspect_err(|_| end.keep_missed(missed))? {
+    let first = take(&end, &mut missed, &mut out_of_slot);
+    let found = match first {
+        Ok(None) => wait_for_message(&end, timeout, &mut missed, &mut out_of_slot),
+        first => first.map(Some),
+    };
+    match found.inspect_err(|_| end.keep_missed(missed))? {
         Some(Some(taken)) => {
             end.clear_event();
             delivery(end, taken, out_of_slot, missed).map(Delivered::Message)
@@ -220,7 +208,34 @@ pub(super) fn receive(end: Arc<End>, timeout: Option<Duration>) -> Result<Delive
     }
 }
 
+/// Takes the next message as soon as there is one: `None` in that time, `Some(None)` if the stream
+/// has ended.
+#[cold]
+fn wait_for_message(
+    end: &Arc<End>,
+    timeout: Option<Duration>,
+    missed: &mut u64,
+    out_of_slot: &mut Option<OutOfSlot>,
+) -> Result<Option<Option<Taken>>> {
+    wait::wait(end.words.published(), end.spins(), timeout, |may_sleep| {
+        end.check_open()?;
+        let mut take = || take(end, missed, out_of_slot);
+        if let Some(taken) = take()? {
+            return Ok(Look::Found(Some(taken)));
+        }
+        if !may_sleep {
+            return Ok(Look::Nothing);
+        }
+        end.recover_if_due();
+        if end.has_no_senders() {
+            return take().map(Look::Found); // a sender publishes before it leaves
+        }
+        Ok(Look::Nothing)
+    })
+}
+
 /// Takes the next message if there is one, and adds to the count of those that were missed.
+#[inline]
 fn take(
     end: &Arc<End>,
     missed: &mut u64,
@@ -260,6 +275,7 @@ fn take(
 }
 
 /// Returns the delivery of a message that an end has taken.
+#[inline]
 fn delivery(
     end: Arc<End>,
     taken: Taken,
@@ -285,14 +301,8 @@ fn delivery(
     }
     let sequence = end.sequence(taken.number);
     let missed = missed.saturating_add(end.take_kept_missed());
-    let (array, in_slot) = match array {
-        Some(array) => (array, None),
-        None => {
-            let (in_slot, array) = InUse::begin(end, taken, first);
-            (array, Some(in_slot))
-        }
-    };
-    Ok(Delivery { array, in_slot, time_ns: head.time_ns, meta: head.meta, sequence, missed })
+    let array = array.unwrap_or_else(|| InUse::begin(end, taken, first));
+    Ok(Delivery { array, time_ns: head.time_ns, meta: head.meta, sequence, missed })
 }
 
 /// Receives the next message of a broadcast.

@@ -9,7 +9,7 @@
 //! |---|---|---|
 //! | FREE, DROPPED | LOANED | `loan` |
 //! | LOANED | NUMBERED | `publish` |
-//! | NUMBERED, and the ring has it | HELD | `take` |
+//! | NUMBERED, and the ring or the open session has it | HELD | `take` |
 //! | the same | LOANED | `loan_oldest` |
 //! | the same | DROPPED | `drop_oldest` |
 //! | LOANED, HELD | FREE | `give_back` |
@@ -18,13 +18,15 @@
 //! **ring word**: bits 0–9 the slot, bits 10–63 the number of its message, which only grows.
 //!
 //! Invariants:
-//! * R1 a message is published by one store to the ring, so its numbers have no gaps.
+//! * R1 a message is published by one step, so its numbers have no gaps: by a store to the ring, or
+//!   in a session (`sole`) by that to the slot word.
 //! * R2 only a process that has a slot LOANED, HELD or pinned touches its payload.
 //! * R3 the tail and the head are never ahead of the ring.
 
 use super::ends::pin;
-use crate::header::control::Ordering::{Acquire, Release, SeqCst};
-use crate::header::control::{ChannelWords, fence, fence_after_rmw};
+use super::sole::{SoleWord, State};
+use crate::header::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use crate::header::control::{ChannelWords, fence, fence_after_rmw, fence_between_loads};
 
 const FREE: u64 = 0;
 const LOANED: u64 = 1;
@@ -68,6 +70,21 @@ impl SlotWord {
         Self(self.0 >> LIFE_SHIFT << LIFE_SHIFT | u64::from(end) << END_SHIFT | state)
     }
 
+    /// Returns what tells a loan from all others of its end: the life, and the slot.
+    fn claim(self, slot: u32) -> u64 {
+        self.to(LOANED, slot).0
+    }
+
+    /// Whether the slot that has this word has a message of a sole sender.
+    fn is_numbered_in(self, session: SoleWord) -> bool {
+        self.state() == NUMBERED && self.end() == session.end()
+    }
+
+    /// Whether the slot that has this word is the one that a sole sender claims.
+    fn is_claimed(self, session: SoleWord, slot: u32, claim: u64) -> bool {
+        self.state() == LOANED && self.end() == session.end() && self.claim(slot) == claim
+    }
+
     /// Returns the word when the slot is given to another purpose. The life wraps after 2^51.
     fn next_life(self, state: u64, end: u32) -> Self {
         Self(self.0.wrapping_add(1 << LIFE_SHIFT)).to(state, end)
@@ -80,7 +97,8 @@ pub(super) type Words = Vec<u64>;
 /// What a process sees that may only read.
 pub(super) mod read_only {
     use super::{
-        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, WORD, Words,
+        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, SoleWord, WORD,
+        Words,
     };
 
     /// The number of the message in a ring word.
@@ -91,6 +109,11 @@ pub(super) mod read_only {
     /// The slot of the message in a ring word.
     pub(crate) fn slot(ring: u64) -> u32 {
         (ring & SLOT_MASK) as u32
+    }
+
+    /// Whether the slot that has this head is the one that a sole sender claims.
+    pub(crate) fn is_claimed(head: &Words, session: SoleWord, slot: u32, claim: u64) -> bool {
+        SlotWord(head[WORD]).is_claimed(session, slot, claim)
     }
 
     /// Whether a slot has the message with a number, which the ring has, too. A message that was
@@ -140,6 +163,11 @@ impl Taken {
     /// The word of the slot, from which [`of_bits`](Self::of_bits) makes what was taken again.
     pub(super) fn to_bits(self) -> u64 {
         self.word.0
+    }
+
+    /// Returns the word of a loan when it is about to be published.
+    fn numbered(self) -> SlotWord {
+        self.word.to(NUMBERED, self.word.end())
     }
 
     /// Without the number of the message.
@@ -217,11 +245,78 @@ impl Ring {
         })
     }
 
-    /// Publishes what is on loan (R1). Returns its number.
-    pub(super) fn publish(&self, loan: Taken) -> u64 {
-        let slot = loan.slot;
-        let numbered = loan.word.to(NUMBERED, loan.word.end());
+    /// Takes the home of the next message of this end's session, or of one after it if those before
+    /// are on loan to this end already.
+    pub(super) fn loan_home(&self, session: SoleWord) -> Option<Taken> {
+        let end = session.end();
+        let next = self.words.next(end).load(Relaxed);
+        let mut homes = (0..u64::from(session.homes())).map(|ahead| session.home(next + ahead));
+        let is_ours = |word: SlotWord| word.state() == LOANED && word.end() == end;
+        let slot = homes.find(|slot| !is_ours(self.slot(*slot)))?;
+        let word = self.slot(slot);
+        let loaned = word.next_life(LOANED, end);
+        let is_loaned = word.state() == FREE && self.replace(slot, word, loaned);
+        fence_after_rmw(); // C8
+        is_loaned.then_some(Taken { slot, number: 0, word: loaned })
+    }
+
+    /// Whether a slot is free.
+    pub(super) fn has_free(&self) -> bool {
+        self.slots().any(|slot| self.slot(slot).state() == FREE)
+    }
+
+    /// Publishes what is on loan (R1). Returns its number. `session` is this thread's, if it has
+    /// one.
+    #[inline]
+    pub(super) fn publish(&self, loan: Taken, session: Option<SoleWord>) -> u64 {
+        debug_assert!(self.slot(loan.slot) == loan.word, "R2: a loan is its end's alone");
+        let sole = SoleWord(self.words.sole().load(Acquire));
         let mut is_numbered = false;
+        if session == Some(sole) {
+            let number = self.words.next(sole.end()).load(Relaxed);
+            if loan.slot == sole.home(number) && SoleWord::has_room_after(number) {
+                self.publish_at_home(loan, sole, number);
+                if self.words.sole().load(Acquire) == sole.0 {
+                    self.words.prefetch_for_loan(sole.home(number.wrapping_add(1)));
+                    return number;
+                }
+                self.close();
+                if self.has_counted(loan, number) {
+                    return number;
+                }
+                is_numbered = true;
+            }
+        }
+        if !sole.is_general() {
+            self.close();
+        }
+        self.publish_in_ring(loan, is_numbered)
+    }
+
+    /// Publishes a loan as the message with a number, unless the session is closed meanwhile.
+    fn publish_at_home(&self, loan: Taken, session: SoleWord, number: u64) {
+        let slot = loan.slot;
+        // Release: whoever finds one of these also finds those before it.
+        self.words.claim(session.end()).store(loan.word.claim(slot), Release);
+        self.words.next(session.end()).store(number.wrapping_add(1), Release);
+        self.words.slot_head(slot, NUMBER).store(number, Release);
+        let is_ours = self.replace(slot, loan.word, loan.numbered());
+        debug_assert!(is_ours, "R2: a loan is its end's alone");
+        fence_after_rmw(); // C9: the sole word is loaded afterwards; C5
+    }
+
+    /// Whether what `publish_at_home` has stored was published before the session was closed. If
+    /// the ring does not have it, it was not, or was received before that look.
+    #[cold]
+    fn has_counted(&self, loan: Taken, number: u64) -> bool {
+        let published = number << NUMBER_SHIFT | u64::from(loan.slot);
+        self.words.ring(number).load(Acquire) == published
+            || self.slot(loan.slot) != loan.numbered()
+    }
+
+    /// Publishes a loan, which may be NUMBERED already, by the ring's word.
+    fn publish_in_ring(&self, loan: Taken, mut is_numbered: bool) -> u64 {
+        let slot = loan.slot;
         loop {
             let tail = self.words.tail().load(Acquire);
             let before = self.words.ring(tail).load(Acquire);
@@ -233,8 +328,7 @@ impl Ring {
             // Release: for the process that finds it NUMBERED, or recovers it.
             self.words.slot_head(slot, NUMBER).store(tail, Release);
             if !is_numbered {
-                debug_assert!(self.slot(slot) == loan.word, "R2: a loan is its end's alone");
-                self.words.slot_head(slot, WORD).store(numbered.0, Release);
+                self.words.slot_head(slot, WORD).store(loan.numbered().0, Release);
                 is_numbered = true;
             }
             let after = tail << NUMBER_SHIFT | u64::from(slot);
@@ -261,8 +355,166 @@ impl Ring {
         self.words.head().store(next, Release);
     }
 
+    /// Begins a session of an end as the sole sender. `is_alone` says whether no other end has
+    /// sent.
+    pub(super) fn begin(&self, end: u32, is_alone: impl Fn() -> bool) -> Option<SoleWord> {
+        let homes = self.words.layout().homes()?;
+        let general = SoleWord(self.words.sole().load(Acquire));
+        let opening = general.opening(end, homes);
+        if !general.is_general() || !is_alone() || !self.words.sole().replace(general.0, opening.0)
+        {
+            return None;
+        }
+        fence_after_rmw(); // C10
+        if is_alone() && !self.slots().any(|slot| self.is_unfinished(slot, end)) {
+            let next = self.next_in_ring();
+            // Bases and tails only grow, so no word comes back.
+            let session = opening.with(State::Sole, next).filter(|_| next > general.number());
+            if let Some(session) = session {
+                self.words.next(end).store(next, Release);
+                return self.words.sole().replace(opening.0, session.0).then_some(session);
+            }
+        }
+        let _ = self.words.sole().replace(opening.0, general.0); // or another did
+        None
+    }
+
+    /// Whether an end has a slot on loan, or is about to publish it.
+    fn is_unfinished(&self, slot: u32, end: u32) -> bool {
+        let word = self.slot(slot);
+        if word.end() != end {
+            return false;
+        }
+        let number = self.words.slot_head(slot, NUMBER).load(Acquire);
+        let published = number << NUMBER_SHIFT | u64::from(slot);
+        match word.state() {
+            LOANED => true,
+            NUMBERED => self.words.ring(number).load(Acquire) != published,
+            _ => false,
+        }
+    }
+
+    /// Closes the session, whoever's it is: from then on the ring has all messages.
+    #[cold]
+    pub(super) fn close(&self) {
+        loop {
+            let sole = SoleWord(self.words.sole().load(Acquire));
+            if sole.is_general() {
+                return;
+            }
+            self.close_further(sole);
+        }
+    }
+
+    /// Makes one step of a close, unless another process makes it.
+    #[cold]
+    fn close_further(&self, sole: SoleWord) {
+        let next = match sole.state() {
+            State::General => return,
+            State::Opening => sole.to(State::General),
+            State::Sole => sole.to(State::Closing),
+            State::Closing => {
+                fence(SeqCst); // C9: what the sender has published is loaded afterwards
+                // Only in a file that this library did not write has the number no room.
+                let filling = sole.with(State::Filling, self.tail_of(sole));
+                filling.unwrap_or(sole.to(State::General))
+            }
+            State::Filling => {
+                self.fill(sole);
+                sole.to(State::General)
+            }
+        };
+        let _ = self.words.sole().replace(sole.0, next.0); // or another did
+    }
+
+    /// Writes the messages of a session to the ring: also those that were received, since a process
+    /// that was stopped before it stored the head may set that back.
+    fn fill(&self, session: SoleWord) {
+        let tail = session.number();
+        let oldest = tail.saturating_sub(u64::from(self.words.layout().ring_words));
+        for number in oldest..tail {
+            let before = self.words.ring(number).load(Acquire);
+            let after = number << NUMBER_SHIFT | u64::from(session.home(number));
+            if before >> NUMBER_SHIFT < number {
+                let _ = self.words.ring(number).replace(before, after); // or another did
+            }
+        }
+        self.words.tail().store(tail, Release);
+    }
+
+    /// Returns the number after the last message that the sender of a session has published.
+    fn tail_of(&self, session: SoleWord) -> u64 {
+        let next = self.words.next(session.end()).load(Acquire);
+        let claim = self.words.claim(session.end()).load(Acquire);
+        let last = next.wrapping_sub(1);
+        let slot = session.home(last);
+        if self.slot(slot).is_claimed(session, slot, claim) { last } else { next }
+    }
+
     /// Looks at the message with a number.
+    #[inline]
     fn look_at(&self, number: u64) -> At {
+        loop {
+            let sole = SoleWord(self.words.sole().load(Acquire));
+            match sole.state() {
+                State::Sole if number >= sole.number() => {
+                    let at = self.look_at_home(sole, number);
+                    fence_between_loads(); // C9: the slot word was loaded before
+                    if self.words.sole().load(Acquire) == sole.0
+                        && let Some(at) = at
+                    {
+                        return at;
+                    }
+                }
+                State::Closing | State::Filling => self.close_further(sole),
+                _ => return self.look_in_ring(number),
+            }
+        }
+    }
+
+    /// Looks at a message of a session, if that is still open afterwards. `None` if it has to look
+    /// again.
+    #[inline]
+    fn look_at_home(&self, session: SoleWord, number: u64) -> Option<At> {
+        let slot = session.home(number);
+        if slot >= self.words.layout().slots {
+            return Some(At::Nothing); // not what this library writes
+        }
+        self.words.prefetch(slot);
+        let word = self.slot(slot);
+        let found = self.words.slot_head(slot, NUMBER).load(Acquire);
+        match found.cmp(&number) {
+            std::cmp::Ordering::Less => Some(At::Nothing),
+            std::cmp::Ordering::Equal if word.is_numbered_in(session) => {
+                Some(At::Queued(slot, word))
+            }
+            std::cmp::Ordering::Equal => self.look_behind(session, slot, number),
+            // That number was written when this message had been taken, and all before it.
+            std::cmp::Ordering::Greater => {
+                let oldest = (found + 1).saturating_sub(session.homes().into());
+                Some(At::Gone(oldest.max(number + 1)))
+            }
+        }
+    }
+
+    /// Looks whether a message is gone whose home has its number, but has it not as published.
+    #[cold]
+    fn look_behind(&self, session: SoleWord, slot: u32, number: u64) -> Option<At> {
+        let next = self.words.next(session.end()).load(Acquire);
+        if next <= number {
+            return Some(At::Nothing); // an earlier sender wrote it, and did not publish it
+        }
+        let claim = self.words.claim(session.end()).load(Acquire);
+        let word = self.slot(slot);
+        if word.is_numbered_in(session) {
+            return None; // it was published meanwhile
+        }
+        let is_next = next == number + 1 && word.is_claimed(session, slot, claim);
+        Some(if is_next { At::Nothing } else { At::Gone(number + 1) })
+    }
+
+    /// Looks at the message with a number where the ring has it.
+    fn look_in_ring(&self, number: u64) -> At {
         let ring = self.words.ring(number).load(Acquire);
         let found = ring >> NUMBER_SHIFT;
         let next = number.wrapping_add(1);
@@ -446,6 +698,24 @@ impl Ring {
 
     fn find_next_number(&self) -> u64 {
         loop {
+            let sole = SoleWord(self.words.sole().load(Acquire));
+            match sole.state() {
+                State::Sole => {
+                    let tail = self.tail_of(sole);
+                    fence_between_loads(); // C9
+                    if self.words.sole().load(Acquire) == sole.0 {
+                        return tail;
+                    }
+                }
+                State::Closing | State::Filling => self.close_further(sole),
+                State::General | State::Opening => return self.next_in_ring(),
+            }
+        }
+    }
+
+    /// Returns the number of the next message, as the ring says.
+    fn next_in_ring(&self) -> u64 {
+        loop {
             let tail = self.words.tail().load(Acquire);
             match self.words.ring(tail).load(Acquire) >> NUMBER_SHIFT {
                 found if found < tail => return tail,
@@ -464,6 +734,10 @@ impl Ring {
         is_still_dead: impl Fn() -> bool,
         before_free: impl Fn(u32, &dyn Fn() -> bool),
     ) {
+        let sole = SoleWord(self.words.sole().load(Acquire));
+        if sole.end() == end && !sole.is_general() {
+            self.close();
+        }
         for slot in self.slots() {
             let word = self.slot(slot);
             if word.end() != end || !matches!(word.state(), LOANED | NUMBERED | HELD) {

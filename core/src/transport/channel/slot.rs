@@ -163,10 +163,13 @@ impl OwnSlots {
         self.has_undelivered.store(true, Release);
     }
 
+    #[inline]
     pub(super) fn take_undelivered(&self) -> Option<Taken> {
-        if !self.has_undelivered() {
-            return None;
-        }
+        if self.has_undelivered() { self.pop_undelivered() } else { None }
+    }
+
+    #[cold]
+    fn pop_undelivered(&self) -> Option<Taken> {
         let mut undelivered = self.undelivered.lock();
         let oldest = (0..undelivered.len()).min_by_key(|index| undelivered[*index].number)?;
         let taken = undelivered.swap_remove(oldest);

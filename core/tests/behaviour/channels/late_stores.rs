@@ -4,10 +4,10 @@
 use std::fs;
 use std::os::unix::fs::FileExt;
 
-use shmarray::{ChannelMode, ChannelOptions, ChannelStats, WhenFull};
+use shmarray::{Channel, ChannelMode, ChannelOptions, ChannelStats, WhenFull};
 
 use super::followers::{as_root, follower};
-use super::{create, is_nothing_there, message, number, open, receive, send};
+use super::{create, is_nothing_there, message, number, open, open_as_sender, receive, send};
 use crate::support::{directory, scenario};
 
 /// The words of FORMAT.md, "Channel, kind 3".
@@ -32,27 +32,34 @@ fn sent() -> u64 {
 
 #[test]
 fn a_queue_goes_on() {
-    scenario(|| {
-        let channel = create(&ChannelOptions::new().slots(4));
-        let receiver = open();
-        for value in 0..SENT {
-            send(&channel, value);
-            assert_eq!(receive(&receiver), value);
-        }
-        (SENT..SENT + 2).for_each(|value| _ = send(&channel, value));
+    scenario(|| queue_goes_on(open));
+}
+
+#[test]
+fn a_queue_of_two_senders_goes_on() {
+    scenario(|| queue_goes_on(open_as_sender));
+}
+
+fn queue_goes_on(open: fn() -> Channel) {
+    let channel = create(&ChannelOptions::new().slots(4));
+    let receiver = open();
+    for value in 0..SENT {
+        send(&channel, value);
+        assert_eq!(receive(&receiver), value);
+    }
+    (SENT..SENT + 2).for_each(|value| _ = send(&channel, value));
+    set_back();
+    assert_eq!(sent(), SENT as u64 + 2);
+    for value in SENT..SENT + 2 {
         set_back();
-        assert_eq!(sent(), SENT as u64 + 2);
-        for value in SENT..SENT + 2 {
-            set_back();
-            let delivery = message(&receiver);
-            assert_eq!((number(&delivery), delivery.sequence()), (value, value as u64));
-        }
-        set_back();
-        assert!(is_nothing_there(&receiver));
-        set_back();
-        assert_eq!(send(&channel, 5), SENT as u64 + 2);
-        assert_eq!(receive(&receiver), 5);
-    });
+        let delivery = message(&receiver);
+        assert_eq!((number(&delivery), delivery.sequence()), (value, value as u64));
+    }
+    set_back();
+    assert!(is_nothing_there(&receiver));
+    set_back();
+    assert_eq!(send(&channel, 5), SENT as u64 + 2);
+    assert_eq!(receive(&receiver), 5);
 }
 
 #[test]

@@ -21,6 +21,7 @@ mod names;
 mod opened_by_handle;
 mod queues;
 mod refusals;
+mod sole;
 
 use std::time::Duration;
 
@@ -113,6 +114,13 @@ fn waits(channel: &Channel) -> bool {
 
 fn can_loan(channel: &Channel) -> bool {
     matches!(channel.loan(AT_ONCE).unwrap(), Loaned::Loan(_))
+}
+
+/// Opens the channel as one that has sent: so no other is its sole sender.
+fn open_as_sender() -> Channel {
+    let channel = open();
+    assert!(can_loan(&channel));
+    channel
 }
 
 fn posted(outcome: Posted) -> u64 {

@@ -8,7 +8,10 @@ use shmarray::{
     Order, WhenFull,
 };
 
-use super::{AT_ONCE, can_loan, create, int32, is_nothing_there, message, open, receive, send};
+use super::{
+    AT_ONCE, can_loan, create, int32, is_nothing_there, message, open, open_as_sender, receive,
+    send,
+};
 use crate::support::{directory, scenario};
 
 fn said<T>(outcome: shmarray::Result<T>) -> String {
@@ -295,7 +298,7 @@ fn a_receiver_gets_what_it_is_sent_and_may_write_it() {
 fn a_word_of_the_ring_that_names_no_slot_leads_nowhere() {
     scenario(|| {
         let channel = create(&ChannelOptions::new().slots(2));
-        let _other = open();
+        let _other = open_as_sender();
         (5..7).for_each(|value| _ = send(&channel, value));
         let file = fs::read(segment_file()).unwrap();
         // With two words in the ring, the second message has the number 3. It lies in slot 1.
@@ -319,7 +322,7 @@ fn words_of_the_ring_whose_numbers_are_far_ahead_stop_nobody() {
         let options = ChannelOptions::new().slots(2).when_full(WhenFull::DropOldest);
         for mode in [ChannelMode::Queue, ChannelMode::Broadcast] {
             let channel = create(&options.clone().mode(mode));
-            let receiver = open();
+            let receiver = open_as_sender();
             (5..7).for_each(|value| _ = send(&channel, value));
             let file = fs::read(segment_file()).unwrap();
             let number = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap());

@@ -12,7 +12,7 @@ use shmarray::{
 
 use super::{Operation, PLAIN, Traced};
 use crate::process::{kill, start};
-use crate::stage::Prop::{self, Broadcast, Dropping, Handles, Latest, Queue};
+use crate::stage::Prop::{self, Broadcast, Dropping, Handles, Latest, Queue, Sole};
 use crate::stage::{Kept, Stage};
 
 const SLOTS: u32 = 3;
@@ -23,7 +23,7 @@ const CHANNEL: &str = "channel";
 pub(crate) fn furnish(prop: Prop) -> Option<Channel> {
     let options = ChannelOptions::new().slots(SLOTS).ends(8);
     let options = match prop {
-        Queue | Handles => options,
+        Queue | Handles | Sole => options,
         Broadcast => options.mode(ChannelMode::Broadcast),
         Latest => options.mode(ChannelMode::Latest),
         Dropping => options.when_full(WhenFull::DropOldest),
@@ -34,8 +34,13 @@ pub(crate) fn furnish(prop: Prop) -> Option<Channel> {
         _ => Channel::create(CHANNEL, number_type(), &[2], &options),
     };
     let channel = channel.unwrap();
-    if prop != Handles {
-        [1, 2].into_iter().for_each(|number| send(&channel, number));
+    match prop {
+        Handles => {}
+        Sole => {
+            let left = open();
+            [1, 2].into_iter().for_each(|number| send(&left, number));
+        }
+        _ => [1, 2].into_iter().for_each(|number| send(&channel, number)),
     }
     Some(channel)
 }
@@ -191,6 +196,21 @@ pub(super) static ROWS: &[Operation] = &[
         props: &[Queue],
         prepare: |_| with(open(), |channel| send(channel, 3)),
         then: |_| goes_on(&[&[1, 2], &[1, 2, 3]]),
+        ..PLAIN
+    },
+    Operation {
+        name: "send as the sole sender",
+        props: &[Sole],
+        prepare: |_| {
+            with(open(), |channel| {
+                send(channel, 3);
+                assert_eq!([receive(channel), receive(channel)], [Some(1), Some(2)]);
+                [4, 5].into_iter().for_each(|number| send(channel, number));
+            })
+        },
+        then: |_| {
+            goes_on(&[&[1, 2], &[1, 2, 3], &[2, 3], &[3], &[3, 4], &[3, 4, 5]]);
+        },
         ..PLAIN
     },
     Operation {

@@ -14,7 +14,7 @@ use super::*;
 use crate::header::control::Ordering::Relaxed;
 use crate::header::control::loom_scenarios::{Scenario, scenarios};
 use crate::header::format::{ChannelLayout, ChannelMode, Payload, WhenFull};
-use crate::transport::channel::ends::{Ends, HELD, RECEIVES};
+use crate::transport::channel::ends::{Ends, HELD, RECEIVES, SENDS};
 
 scenarios! {
     two_senders_publish_two_whole_messages: 2;
@@ -32,6 +32,10 @@ scenarios! {
     a_receiver_that_goes_to_sleep_sees_the_message_or_is_seen: 4;
     a_sender_that_goes_to_sleep_sees_the_slot_or_is_seen: 4;
     a_stream_that_has_a_sender_at_any_time_does_not_end: 2;
+    a_sole_sender_and_another_one_publish_two_whole_messages: 2;
+    a_message_of_a_session_that_is_closed_is_received_once: 2;
+    one_that_begins_a_session_beside_another_sender_publishes_its_message: 2;
+    one_of_two_that_send_by_one_end_has_the_session: 2;
 }
 
 mod bodies {
@@ -220,6 +224,70 @@ mod bodies {
         assert!(sender.join().unwrap() || is_seen, "it sleeps, and nobody wakes it");
     }
 
+    pub(super) fn a_sole_sender_and_another_one_publish_two_whole_messages() {
+        let channel = Model::new(ChannelMode::Queue, 2);
+        let session = channel.begin(0).unwrap();
+        let other = spawn(move || {
+            channel.become_sender(1);
+            channel.send(1, 2)
+        });
+        let mine = channel.send_in(session, 1);
+        let numbers = [mine, other.join().unwrap()];
+        assert!(numbers == [Some(2), Some(3)] || numbers == [Some(3), Some(2)], "{numbers:?}");
+        let values = [channel.receive(2), channel.receive(2)];
+        let expected = [Some(1), Some(2)];
+        let expected = if numbers[0] == Some(2) { expected } else { [Some(2), Some(1)] };
+        assert_eq!(values, expected);
+    }
+
+    pub(super) fn a_message_of_a_session_that_is_closed_is_received_once() {
+        let channel = Model::new(ChannelMode::Queue, 2);
+        let session = channel.begin(0).unwrap();
+        let receiver = spawn(move || channel.receive(1));
+        let closer = spawn(move || channel.ring.close());
+        channel.send_in(session, 5);
+        closer.join().unwrap();
+        let received = [receiver.join().unwrap(), channel.receive(2), channel.receive(2)];
+        assert!(
+            received == [Some(5), None, None] || received == [None, Some(5), None],
+            "{received:?}"
+        );
+    }
+
+    pub(super) fn one_that_begins_a_session_beside_another_sender_publishes_its_message() {
+        let channel = Model::new(ChannelMode::Queue, 2);
+        channel.become_sender(0);
+        let other = spawn(move || {
+            channel.become_sender(1);
+            channel.send(1, 2)
+        });
+        let mine = match channel.begin(0) {
+            Some(session) => channel.send_in(session, 1),
+            None => channel.send(0, 1),
+        };
+        let mut numbers = [mine, other.join().unwrap()];
+        numbers.sort_unstable();
+        assert_eq!(numbers, [Some(2), Some(3)]);
+        let values = [channel.receive(2).unwrap(), channel.receive(2).unwrap()];
+        assert!(values == [1, 2] || values == [2, 1], "{values:?}");
+    }
+
+    /// The other thread has no part in the session.
+    pub(super) fn one_of_two_that_send_by_one_end_has_the_session() {
+        let channel = Model::new(ChannelMode::Queue, 2);
+        channel.become_sender(0);
+        let other = spawn(move || channel.send(0, 2));
+        let mine = match channel.begin(0) {
+            Some(session) => channel.send_in(session, 1),
+            None => channel.send(0, 1),
+        };
+        let mut numbers = [mine, other.join().unwrap()];
+        numbers.sort_unstable();
+        assert_eq!(numbers, [Some(2), Some(3)]);
+        let values = [channel.receive(2).unwrap(), channel.receive(2).unwrap()];
+        assert!(values == [1, 2] || values == [2, 1], "{values:?}");
+    }
+
     /// One joins in an entry that a look has passed, and then the one that it has not passed
     /// leaves.
     pub(super) fn a_stream_that_has_a_sender_at_any_time_does_not_end() {
@@ -325,7 +393,25 @@ impl Model {
 
     fn publish(&self, loan: Taken, value: u64) -> u64 {
         self.payload(loan).write(value);
-        self.ring.publish(loan)
+        self.ring.publish(loan, None)
+    }
+
+    /// Makes an end one that sends, as `End::become_sender` does.
+    fn become_sender(&self, end: u32) {
+        self.hold(end, ALIVE);
+        self.words.roles(end).set(SENDS);
+    }
+
+    /// Begins a session of an end, unless another one sends.
+    fn begin(&self, end: u32) -> Option<SoleWord> {
+        self.ring.begin(end, || self.ends.is_sole_sender(end))
+    }
+
+    /// Sends as the sole sender does.
+    fn send_in(&self, session: SoleWord, value: u64) -> Option<u64> {
+        let loan = self.ring.loan_home(session).or_else(|| self.loan(session.end()))?;
+        self.payload(loan).write(value);
+        Some(self.ring.publish(loan, Some(session)))
     }
 
     fn send(&self, end: u32, value: u64) -> Option<u64> {
@@ -352,7 +438,7 @@ impl Model {
     fn send_copied(&self, end: u32, value: u64) {
         let loan = self.loan_latest(end);
         self.words.slot_head(loan.slot, COPIED).store(value, Relaxed);
-        self.ring.publish(loan);
+        self.ring.publish(loan, None);
     }
 
     fn receive(&self, end: u32) -> Option<u64> {
