@@ -72,6 +72,7 @@ fn a_sender_that_is_stopped_leaves_its_messages_and_the_channel_to_the_others() 
         unsafe { libc::kill(pid, libc::SIGCONT) };
         assert_eq!(stopped.ask("4"), "did 4");
         assert_eq!(receive(&late), 4);
+        stopped.end();
     });
 }
 
