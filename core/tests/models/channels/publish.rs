@@ -42,7 +42,12 @@ pub(crate) enum Outcome {
 }
 
 impl Publish {
-    pub(crate) fn step(self, ring: &mut Ring, loan: &mut Loan, weaker: Weaker) -> Outcome {
+    pub(crate) fn step<const S: usize, const R: usize>(
+        self,
+        ring: &mut Ring<S, R>,
+        loan: &mut Loan,
+        weaker: Weaker,
+    ) -> Outcome {
         let slot = loan.slot as usize;
         Outcome::Next(match self {
             Self::LoadTail if weaker.tail_first => {
@@ -51,13 +56,12 @@ impl Publish {
             }
             Self::LoadTail => Self::LoadRing(ring.tail),
             Self::LoadRing(tail) => match ring.word_of(tail) {
-                word if word.number == tail => Self::HelpTail(tail),
-                word if word.number > tail => Self::LoadTail,
+                word if word.number >= tail => Self::HelpTail(word.number),
                 word if weaker.number_last => Self::SetNumbered(tail, word),
                 word => Self::WriteNumber(tail, word),
             },
-            Self::HelpTail(tail) => {
-                ring.advance_tail(tail);
+            Self::HelpTail(found) => {
+                ring.advance_tail(found);
                 Self::LoadTail
             }
             Self::WriteNumber(tail, word) => {

@@ -50,31 +50,32 @@ pub(crate) struct RingWord {
     pub(crate) slot: u8,
 }
 
+/// With so many slots, and ring words.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Ring {
+pub(crate) struct Ring<const S: usize = SLOTS, const R: usize = RING> {
     pub(crate) tail: i8,
     pub(crate) head: i8,
-    pub(crate) words: [RingWord; RING],
-    pub(crate) slots: [Slot; SLOTS],
+    pub(crate) words: [RingWord; R],
+    pub(crate) slots: [Slot; S],
     /// The owner of each end; 0 is a free entry.
     pub(crate) owners: [u8; ENDS],
 }
 
-impl Ring {
+impl<const S: usize, const R: usize> Ring<S, R> {
     pub(crate) fn new(owners: [u8; ENDS]) -> Self {
         let word = Word { state: State::Free, end: NOBODY, life: 0 };
-        let at = |index: usize| RingWord { number: index as i8 - RING as i8, slot: 0 };
+        let at = |index: usize| RingWord { number: index as i8 - R as i8, slot: 0 };
         Self {
             tail: 0,
             head: 0,
             words: std::array::from_fn(at),
-            slots: [Slot { word, number: -1, payload: 0 }; SLOTS],
+            slots: [Slot { word, number: -1, payload: 0 }; S],
             owners,
         }
     }
 
     pub(crate) fn word_of(&self, number: i8) -> RingWord {
-        self.words[number as usize % RING]
+        self.words[number as usize % R]
     }
 
     /// Replaces the word of a slot, as compare-and-swap does.
@@ -88,7 +89,7 @@ impl Ring {
     }
 
     pub(crate) fn replace_ring_word(&mut self, number: i8, from: RingWord, to: RingWord) -> bool {
-        let word = &mut self.words[number as usize % RING];
+        let word = &mut self.words[number as usize % R];
         let is_same = *word == from;
         if is_same {
             *word = to;
