@@ -250,7 +250,8 @@ impl Ring {
     pub(super) fn loan_home(&self, session: SoleWord) -> Option<Taken> {
         let end = session.end();
         let next = self.words.next(end).load(Relaxed);
-        let mut homes = (0..u64::from(session.homes())).map(|ahead| session.home(next + ahead));
+        let mut homes =
+            (0..u64::from(session.homes())).map(|ahead| session.home(next.wrapping_add(ahead)));
         let is_ours = |word: SlotWord| word.state() == LOANED && word.end() == end;
         let slot = homes.find(|slot| !is_ours(self.slot(*slot)))?;
         let word = self.slot(slot);
@@ -491,8 +492,8 @@ impl Ring {
             std::cmp::Ordering::Equal => self.look_behind(session, slot, number),
             // That number was written when this message had been taken, and all before it.
             std::cmp::Ordering::Greater => {
-                let oldest = (found + 1).saturating_sub(session.homes().into());
-                Some(At::Gone(oldest.max(number + 1)))
+                let oldest = found.saturating_sub(u64::from(session.homes() - 1));
+                Some(At::Gone(oldest.max(number.wrapping_add(1))))
             }
         }
     }
@@ -509,8 +510,9 @@ impl Ring {
         if word.is_numbered_in(session) {
             return None; // it was published meanwhile
         }
-        let is_next = next == number + 1 && word.is_claimed(session, slot, claim);
-        Some(if is_next { At::Nothing } else { At::Gone(number + 1) })
+        let after = number.wrapping_add(1);
+        let is_next = next == after && word.is_claimed(session, slot, claim);
+        Some(if is_next { At::Nothing } else { At::Gone(after) })
     }
 
     /// Looks at the message with a number where the ring has it.

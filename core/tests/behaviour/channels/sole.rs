@@ -160,6 +160,47 @@ fn guest() {
     });
 }
 
+/// Whatever stands there: all go on, and nobody loops for ever.
+#[test]
+fn a_sole_word_that_no_sender_wrote_stops_nobody() {
+    scenario(|| {
+        let of_states = (0..8_u64).flat_map(|state| {
+            [0, 1, 1022, 1023].into_iter().flat_map(move |end| {
+                let parts = state | end << 3;
+                [0, 3 << 13 | 9 << 17, 15 << 13 | u64::MAX << 17].map(|more| parts | more)
+            })
+        });
+        for (word, others) in of_states.flat_map(|word| [(word, 5), (word, u64::MAX)]) {
+            let channel = create(&ChannelOptions::new().slots(2));
+            let receiver = open();
+            (5..7).for_each(|value| _ = send(&channel, value));
+            let path = directory().join("shmarray-name-numbers");
+            let file = fs::File::options().read(true).write(true).open(path).unwrap();
+            let mut at = [0; 4];
+            file.read_exact_at(&mut at, 4096 + 28).unwrap();
+            let ends = u64::from(u32::from_le_bytes(at));
+            file.write_all_at(&word.to_le_bytes(), SOLE_WORD).unwrap();
+            for next_or_claim in [ends + 96, ends + 104, ends + 256 + 96, ends + 256 + 104] {
+                file.write_all_at(&others.to_le_bytes(), next_or_claim).unwrap();
+            }
+            let third = open();
+            for _ in 0..5 {
+                let _ = third.is_ready();
+                let _ = receiver.receive(AT_ONCE);
+                let _ = ChannelStats::read("numbers").unwrap().sent;
+                for sender in [&channel, &third] {
+                    if let Ok(Loaned::Loan(loan)) = sender.loan(AT_ONCE) {
+                        loan.publish(b"").unwrap();
+                    }
+                }
+                let _ = receiver.receive(AT_ONCE);
+            }
+            drop((channel, receiver, third));
+            let _ = shmarray::unlink("numbers");
+        }
+    });
+}
+
 /// Receives a message, and checks that it is the one after the last.
 fn next(receiver: &Channel, sequence: &mut u64, from_sender: &mut i32) -> i32 {
     let delivery = message(receiver);

@@ -62,6 +62,26 @@ const NEEDED: &[Needed] = &[
         Loss::Fence,
         "a_pinned_slot_is_not_written",
     ),
+    (
+        "fence_after_rmw(); // C9: the sole word is loaded afterwards",
+        Loss::Fence,
+        "a_sole_sender_and_another_one_publish_two_whole_messages",
+    ),
+    (
+        "fence(SeqCst); // C9: what the sender has published is loaded afterwards",
+        Loss::Fence,
+        "a_sole_sender_and_another_one_publish_two_whole_messages",
+    ),
+    (
+        "fence_between_loads(); // C9: the slot word was loaded before",
+        Loss::Fence,
+        "a_message_of_a_session_that_is_closed_is_received_once",
+    ),
+    (
+        "fence_after_rmw(); // C10",
+        Loss::Fence,
+        "one_that_begins_a_session_beside_another_sender_publishes_its_message",
+    ),
 ];
 
 /// Leaves out each ordering that `ring` asks for, and each fence, in turn.
