@@ -16,8 +16,8 @@
 //! * the stream ends for a receiver when the last sender has left or died, and not before, and a
 //!   sender that had left before the receiver joined ends nothing; a process that was given an end
 //!   counts as one from then on, and so does a thread that sends through the receiver's own end;
-//! * sole sender: a process that comes when all others are stopped for good finds every message that
-//!   was published, and a free slot for its own, if there is one;
+//! * sole sender: a process that comes when all others are stopped for good finds every message
+//!   that was published, and a free slot for its own, if there is one;
 //! * when the processes have ended, died and been recovered, a new receiver finds every message
 //!   that was published and not taken, and all slots come back.
 //!
