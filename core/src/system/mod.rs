@@ -41,8 +41,8 @@ pub(crate) use backend::{
     file_mode, find_dead, forks, has_exited, is_absent_or_foreign, is_findable, is_found,
     is_message, is_orphaned, is_same_registry, is_usable, keep_family, link_ticket, memory_file,
     message, monotonic_ns, most_cached_bytes, most_mappings, process_owner, read_memory_file,
-    reclaim, recommit, refresh_user, remove_name, sleep_at, socket, sweep_names, sweep_tickets,
-    thread_ns, ticket_of, unlink_name, unlink_ticket, wake_at, without_fork,
+    realtime_ns, reclaim, recommit, refresh_user, remove_name, sleep_at, socket, sweep_names,
+    sweep_tickets, thread_ns, ticket_of, unlink_name, unlink_ticket, wake_at, without_fork,
 };
 #[cfg(not(linux_backend))]
 pub use counted::SharedWords;

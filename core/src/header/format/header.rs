@@ -338,7 +338,7 @@ fn put(bytes: &mut [u8], offset: usize, part: &[u8]) {
 }
 
 /// Returns the time in nanoseconds since 1970.
-pub(crate) fn now_ns() -> u64 {
+fn now_ns() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |since| since.as_nanos() as u64)
 }

@@ -36,7 +36,6 @@ pub(crate) use constants::{
 pub(crate) use constants::{GENERATION_OFFSET, MAX_SLOTS, SLOT_ALIGNMENT, SLOT_HEAD_BYTES};
 pub(crate) use entries::EntryCopy;
 pub(crate) use header::Header;
-pub(crate) use header::now_ns;
 #[cfg(not(loom))]
 pub(crate) use slab::CELL_ENTRIES_OFFSET;
 pub(crate) use slab::{

@@ -161,6 +161,10 @@ pub(crate) fn coarse_ns() -> u64 {
     0
 }
 
+pub(crate) fn realtime_ns() -> u64 {
+    0
+}
+
 /// It is not known here.
 pub(crate) fn available_memory() -> u64 {
     0

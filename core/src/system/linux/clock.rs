@@ -14,6 +14,11 @@ pub(crate) fn coarse_ns() -> u64 {
     clock_ns(libc::CLOCK_MONOTONIC_COARSE)
 }
 
+/// Returns the time in nanoseconds since 1970, by the system's clock.
+pub(crate) fn realtime_ns() -> u64 {
+    clock_ns(libc::CLOCK_REALTIME)
+}
+
 /// Returns the CPU time of this thread in nanoseconds.
 pub(crate) fn thread_ns() -> u64 {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
@@ -38,5 +43,5 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     // SAFETY: the pointer must be valid for a `timespec`; `time` is a local variable, and Linux
     // always has these clocks, so the call fills it.
     unsafe { libc::clock_gettime(clock, &mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+    time.tv_sec.max(0) as u64 * 1_000_000_000 + time.tv_nsec as u64 // none is before 1970
 }

@@ -60,7 +60,7 @@ pub(crate) const CAN_PERSIST: bool = true;
 pub(crate) const HAS_TRANSPORT: bool = true;
 
 pub(crate) use appearance::Appearances;
-pub(crate) use clock::{coarse_ns, monotonic_ns, thread_ns};
+pub(crate) use clock::{coarse_ns, monotonic_ns, realtime_ns, thread_ns};
 pub(crate) use directory::Directory;
 pub(crate) use event_fd::{EventFd, block_signals};
 pub(crate) use fd::without_fork;

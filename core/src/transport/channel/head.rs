@@ -81,13 +81,15 @@ impl SlotHead {
         let len = (sizes as u32 as usize).min(META_BYTES);
         let ndim = ((sizes >> 32) as usize).min(SLOT_NDIM);
         let mut bytes = [0; META_BYTES];
-        for (index, eight) in bytes.chunks_exact_mut(8).enumerate().take(len.div_ceil(8)) {
-            eight.copy_from_slice(&get(META + index).to_le_bytes());
+        if len > 0 {
+            for (index, eight) in bytes.chunks_exact_mut(8).enumerate().take(len.div_ceil(8)) {
+                eight.copy_from_slice(&get(META + index).to_le_bytes());
+            }
         }
-        Self {
-            time_ns: get(TIME),
-            meta: Meta { bytes, len },
-            shape: (0..ndim).map(|dim| get(SHAPE + dim)).collect(),
+        let mut shape = Vec::new();
+        if ndim > 0 {
+            shape.extend((0..ndim).map(|dim| get(SHAPE + dim)));
         }
+        Self { time_ns: get(TIME), meta: Meta { bytes, len }, shape }
     }
 }

@@ -10,7 +10,7 @@ use super::head;
 use super::ring::Taken;
 use super::wait::{self, Look};
 use crate::array::Array;
-use crate::header::format::{ChannelMode, Payload, WhenFull, now_ns};
+use crate::header::format::{ChannelMode, Payload, WhenFull};
 use crate::memory::operation::Operation;
 use crate::system;
 use crate::value::descriptor::Descriptor;
@@ -115,7 +115,7 @@ impl Loan {
             Payload::Varying => shape,
             Payload::Fixed | Payload::Handle => &[],
         };
-        head::write((&end.words, taken.slot), now_ns(), meta, shape, payload_bytes);
+        head::write((&end.words, taken.slot), system::realtime_ns(), meta, shape, payload_bytes);
         let number = end.ring.publish(taken, end.session());
         end.count_message();
         end.wake_receivers();
@@ -135,10 +135,14 @@ pub(super) fn loan(
     shape: Option<&[u64]>,
     timeout: Option<Duration>,
 ) -> Result<Loaned> {
-    if end.words.layout().payload == Payload::Handle {
-        return Err(Error::argument("channel", "its messages are handles: send a shared array"));
-    }
-    let layout = end.checked_layout(shape)?;
+    let layout = match (end.words.layout().payload, shape) {
+        (Payload::Fixed, None) => None,
+        (Payload::Handle, _) => {
+            let reason = "its messages are handles: send a shared array";
+            return Err(Error::argument("channel", reason));
+        }
+        _ => end.checked_layout(shape)?,
+    };
     lend(end, layout, timeout)
 }
 

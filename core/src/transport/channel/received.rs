@@ -12,7 +12,8 @@ use super::ring::{Found, Latest, Taken};
 use super::wait::{self, Look};
 use crate::array::{Array, Options};
 use crate::header::control::Ordering::{Acquire, Relaxed};
-use crate::header::format::{ChannelMode, Payload, now_ns};
+use crate::header::format::{ChannelMode, Payload};
+use crate::system;
 use crate::value::error::Result;
 
 /// One message in so many has its latency measured.
@@ -116,7 +117,7 @@ impl Delivery {
     /// Returns the time since the message was published, by the system's clock.
     #[must_use]
     pub fn age(&self) -> Duration {
-        Duration::from_nanos(now_ns().saturating_sub(self.time_ns))
+        Duration::from_nanos(system::realtime_ns().saturating_sub(self.time_ns))
     }
 
     /// Returns the bytes that were sent beside the array.
@@ -296,7 +297,7 @@ fn delivery(
     })?;
     end.count_message();
     if taken.number.is_multiple_of(MEASURED) {
-        let latency = now_ns().saturating_sub(head.time_ns);
+        let latency = system::realtime_ns().saturating_sub(head.time_ns);
         end.words.latency(end.index).store(latency, Relaxed);
     }
     let sequence = end.sequence(taken.number);

@@ -243,20 +243,26 @@ mod bodies {
     pub(super) fn a_message_of_a_session_that_is_closed_is_received_once() {
         let channel = Model::new(ChannelMode::Queue, 2);
         let session = channel.begin(0).unwrap();
+        let loan = channel.ring.loan_home(session).unwrap();
+        channel.payload(loan).write(5);
         let receiver = spawn(move || channel.receive(1));
         let closer = spawn(move || channel.ring.close());
-        channel.send_in(session, 5);
+        assert_eq!(channel.ring.publish(loan, Some(session)), 2);
         closer.join().unwrap();
         let received = [receiver.join().unwrap(), channel.receive(2), channel.receive(2)];
         assert!(
             received == [Some(5), None, None] || received == [None, Some(5), None],
             "{received:?}"
         );
+        assert_eq!(channel.send(2, 6), Some(3), "the number of the next one");
     }
 
     pub(super) fn one_that_begins_a_session_beside_another_sender_publishes_its_message() {
         let channel = Model::new(ChannelMode::Queue, 2);
         channel.become_sender(0);
+        // Afterwards the next home is the second slot, and the first one is the other sender's.
+        channel.send(0, 9);
+        assert_eq!(channel.receive(2), Some(9));
         let other = spawn(move || {
             channel.become_sender(1);
             channel.send(1, 2)
@@ -267,7 +273,7 @@ mod bodies {
         };
         let mut numbers = [mine, other.join().unwrap()];
         numbers.sort_unstable();
-        assert_eq!(numbers, [Some(2), Some(3)]);
+        assert_eq!(numbers, [Some(3), Some(4)]);
         let values = [channel.receive(2).unwrap(), channel.receive(2).unwrap()];
         assert!(values == [1, 2] || values == [2, 1], "{values:?}");
     }

@@ -63,7 +63,7 @@ const NEEDED: &[Needed] = &[
         "a_pinned_slot_is_not_written",
     ),
     (
-        "fence_after_rmw(); // C9: the sole word is loaded afterwards",
+        "fence_after_rmw(); // C9: the sole word is loaded afterwards; C5",
         Loss::Fence,
         "a_sole_sender_and_another_one_publish_two_whole_messages",
     ),
