@@ -200,7 +200,7 @@ impl ChannelWords {
     }
 
     /// Which loan a sole sender publishes, or published last.
-    pub(crate) fn claim(&self, end: u32) -> &ControlWord {
+    pub(crate) fn mark(&self, end: u32) -> &ControlWord {
         self.end(end, 104)
     }
 

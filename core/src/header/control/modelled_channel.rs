@@ -125,7 +125,7 @@ impl ChannelWords {
         &self.0.ends[end as usize].words[5]
     }
 
-    pub(crate) fn claim(&self, end: u32) -> &ControlWord {
+    pub(crate) fn mark(&self, end: u32) -> &ControlWord {
         &self.0.ends[end as usize].words[6]
     }
 

@@ -14,7 +14,7 @@ use crate::value::name::SegmentText;
 
 /// The indices of words of an end.
 const NEXT: usize = 12;
-const CLAIM: usize = 13;
+const MARK: usize = 13;
 
 /// An open channel that this process reads by calls.
 pub(super) struct Reader {
@@ -73,8 +73,10 @@ impl Reader {
     /// Returns the number of the next message.
     pub(super) fn next_number(&self) -> Result<u64> {
         let sole = SoleWord(self.field(SOLE_OFFSET)?);
-        if matches!(sole.state(), State::Sole | State::Closing) {
-            return self.next_of_sole(sole);
+        match sole.state() {
+            State::Sole | State::Closing => return self.next_of_sole(sole),
+            State::Filling => return Ok(sole.number()),
+            State::General | State::Opening => {}
         }
         let mut next = self.field(TAIL_OFFSET)?;
         // The first step passes all but the messages of a ring, unless others publish meanwhile or
@@ -92,10 +94,10 @@ impl Reader {
     fn next_of_sole(&self, sole: SoleWord) -> Result<u64> {
         let at = self.layout.ends_offset + sole.end().min(self.layout.ends - 1) * END_BYTES;
         let words = self.words(u64::from(at), END_BYTES as usize)?;
-        let (next, claim) = (words[NEXT], words[CLAIM]);
+        let (next, mark) = (words[NEXT], words[MARK]);
         let slot = sole.home(next.wrapping_sub(1));
-        let is_claimed = read_only::is_claimed(&self.slot_head(slot)?, sole, slot, claim);
-        Ok(next.wrapping_sub(is_claimed.into()))
+        let is_marked = read_only::is_marked(&self.slot_head(slot)?, sole, slot, mark);
+        Ok(next.wrapping_sub(is_marked.into()))
     }
 
     /// Reads the head of a slot, as words.

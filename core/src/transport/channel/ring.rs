@@ -21,7 +21,7 @@
 //! * R1 a message is published by one step, so its numbers have no gaps: by a store to the ring, or
 //!   in a session (`sole`) by that to the slot word.
 //! * R2 only a process that has a slot LOANED, HELD or pinned touches its payload.
-//! * R3 the tail and the head are never ahead of the ring.
+//! * R3 the tail and the head are never ahead of what was published.
 
 use super::ends::pin;
 use super::sole::{SoleWord, State};
@@ -71,7 +71,7 @@ impl SlotWord {
     }
 
     /// Returns what tells a loan from all others of its end: the life, and the slot.
-    fn claim(self, slot: u32) -> u64 {
+    fn mark(self, slot: u32) -> u64 {
         self.to(LOANED, slot).0
     }
 
@@ -80,9 +80,9 @@ impl SlotWord {
         self.state() == NUMBERED && self.end() == session.end()
     }
 
-    /// Whether the slot that has this word is the one that a sole sender claims.
-    fn is_claimed(self, session: SoleWord, slot: u32, claim: u64) -> bool {
-        self.state() == LOANED && self.end() == session.end() && self.claim(slot) == claim
+    /// Whether the slot that has this word is the one that a sole sender marks.
+    fn is_marked(self, session: SoleWord, slot: u32, mark: u64) -> bool {
+        self.state() == LOANED && self.end() == session.end() && self.mark(slot) == mark
     }
 
     /// Returns the word when the slot is given to another purpose. The life wraps after 2^51.
@@ -111,9 +111,9 @@ pub(super) mod read_only {
         (ring & SLOT_MASK) as u32
     }
 
-    /// Whether the slot that has this head is the one that a sole sender claims.
-    pub(crate) fn is_claimed(head: &Words, session: SoleWord, slot: u32, claim: u64) -> bool {
-        SlotWord(head[WORD]).is_claimed(session, slot, claim)
+    /// Whether the slot that has this head is the one that a sole sender marks.
+    pub(crate) fn is_marked(head: &Words, session: SoleWord, slot: u32, mark: u64) -> bool {
+        SlotWord(head[WORD]).is_marked(session, slot, mark)
     }
 
     /// Whether a slot has the message with a number, which the ring has, too. A message that was
@@ -298,7 +298,7 @@ impl Ring {
     fn publish_at_home(&self, loan: Taken, session: SoleWord, number: u64) {
         let slot = loan.slot;
         // Release: whoever finds one of these also finds those before it.
-        self.words.claim(session.end()).store(loan.word.claim(slot), Release);
+        self.words.mark(session.end()).store(loan.word.mark(slot), Release);
         self.words.next(session.end()).store(number.wrapping_add(1), Release);
         self.words.slot_head(slot, NUMBER).store(number, Release);
         let is_ours = self.replace(slot, loan.word, loan.numbered());
@@ -446,10 +446,10 @@ impl Ring {
     /// Returns the number after the last message that the sender of a session has published.
     fn tail_of(&self, session: SoleWord) -> u64 {
         let next = self.words.next(session.end()).load(Acquire);
-        let claim = self.words.claim(session.end()).load(Acquire);
+        let mark = self.words.mark(session.end()).load(Acquire);
         let last = next.wrapping_sub(1);
         let slot = session.home(last);
-        if self.slot(slot).is_claimed(session, slot, claim) { last } else { next }
+        if self.slot(slot).is_marked(session, slot, mark) { last } else { next }
     }
 
     /// Looks at the message with a number.
@@ -505,13 +505,13 @@ impl Ring {
         if next <= number {
             return Some(At::Nothing); // an earlier sender wrote it, and did not publish it
         }
-        let claim = self.words.claim(session.end()).load(Acquire);
+        let mark = self.words.mark(session.end()).load(Acquire);
         let word = self.slot(slot);
         if word.is_numbered_in(session) {
             return None; // it was published meanwhile
         }
         let after = number.wrapping_add(1);
-        let is_next = next == after && word.is_claimed(session, slot, claim);
+        let is_next = next == after && word.is_marked(session, slot, mark);
         Some(if is_next { At::Nothing } else { At::Gone(after) })
     }
 

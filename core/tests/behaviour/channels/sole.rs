@@ -180,8 +180,8 @@ fn a_sole_word_that_no_sender_wrote_stops_nobody() {
             file.read_exact_at(&mut at, 4096 + 28).unwrap();
             let ends = u64::from(u32::from_le_bytes(at));
             file.write_all_at(&word.to_le_bytes(), SOLE_WORD).unwrap();
-            for next_or_claim in [ends + 96, ends + 104, ends + 256 + 96, ends + 256 + 104] {
-                file.write_all_at(&others.to_le_bytes(), next_or_claim).unwrap();
+            for next_or_mark in [ends + 96, ends + 104, ends + 256 + 96, ends + 256 + 104] {
+                file.write_all_at(&others.to_le_bytes(), next_or_mark).unwrap();
             }
             let third = open();
             for _ in 0..5 {

@@ -28,10 +28,10 @@ enum Protocol {
     TrustsTheNumber,
     /// A receiver does not load the home again after next.
     TrustsTheHome,
-    /// The slot word is loaded before the claim.
-    ClaimLast,
-    /// A receiver takes a claimed home for that of the message that it looks for.
-    AnyClaim,
+    /// The slot word is loaded before the mark.
+    MarkLast,
+    /// A receiver takes a marked home for that of the message that it looks for.
+    AnyMark,
     /// A receiver looks at the home also of a message from before the session.
     IgnoresTheBase,
     /// The session is open at once, and the looks come then.
@@ -54,14 +54,14 @@ enum Protocol {
     BeginsTwice,
     /// A thread uses the session that another one of its end has begun.
     SharesTheSession,
-    /// The claim is stored after next.
-    ClaimAfterNext,
-    /// The claim has no life.
-    ClaimWithoutLife,
-    /// The claim has no slot.
-    ClaimWithoutSlot,
-    /// There is no claim: a message is published when its number was given.
-    NoClaim,
+    /// The mark is stored after next.
+    MarkAfterNext,
+    /// The mark has no life.
+    MarkWithoutLife,
+    /// The mark has no slot.
+    MarkWithoutSlot,
+    /// There is no mark: a message is published when its number was given.
+    NoMark,
     /// A process that finds a session half closed leaves it to the one that closes it.
     ClosesAlone,
     /// Each process that closes finds the tail for itself.
@@ -128,7 +128,7 @@ struct End {
     owner: u8,
     sends: bool,
     next: i8,
-    claim: Loan,
+    mark: Loan,
     /// Of the process: whether one of its threads is about to begin a session.
     begins: bool,
 }
@@ -162,7 +162,7 @@ enum At {
     MakeSole,
     // Publishes in its session.
     LoadSole,
-    Claim(i8),
+    Mark(i8),
     Next(i8),
     Number(i8),
     SetNumbered(i8),
@@ -179,9 +179,9 @@ enum At {
     LoadHome,
     LoadHomeNumber(Word),
     LoadNext,
-    LoadClaim(i8),
+    LoadMark(i8),
     LoadHomeAgain(i8, Loan),
-    LoadClaimLast(i8, Word),
+    LoadMarkLast(i8, Word),
     LookAgain(Found),
     LoadRingWord,
     LoadWord(u8),
@@ -342,7 +342,7 @@ fn helper() -> Actor {
 impl<const S: usize, const R: usize> Sole<S, R> {
     fn new(protocol: Protocol, setting: Setting, actors: &[Actor]) -> Self {
         let mut ends =
-            [End { owner: 0, sends: false, next: 0, claim: NO_LOAN, begins: false }; ENDS];
+            [End { owner: 0, sends: false, next: 0, mark: NO_LOAN, begins: false }; ENDS];
         for actor in actors.iter().filter(|actor| actor.end != NOBODY && actor.at != At::Join) {
             let end = &mut ends[actor.end as usize];
             end.owner = actor.process + 1;
@@ -790,16 +790,16 @@ fn a_weaker_session_is_caught() {
         ),
         (another_sends_more, &[Protocol::RingLast]),
         (a_sender_dies, &[Protocol::FreesFirst, Protocol::PassesAtOnce]),
-        (two_receivers, &[Protocol::AnyClaim]),
+        (two_receivers, &[Protocol::AnyMark]),
         (
             helped,
             &[
                 Protocol::PublishesAgain,
                 Protocol::TrustsTheHome,
-                Protocol::ClaimLast,
+                Protocol::MarkLast,
                 Protocol::IgnoresTheBase,
-                Protocol::ClaimAfterNext,
-                Protocol::NoClaim,
+                Protocol::MarkAfterNext,
+                Protocol::NoMark,
                 Protocol::ClosesAlone,
             ],
         ),
@@ -815,7 +815,7 @@ fn a_weaker_session_is_caught() {
             ],
         ),
         (two_threads_begin, &[Protocol::BeginsTwice]),
-        (two_loans, &[Protocol::ClaimWithoutLife, Protocol::ClaimWithoutSlot]),
+        (two_loans, &[Protocol::MarkWithoutLife, Protocol::MarkWithoutSlot]),
     ];
     for (scenario, protocols) in weaker {
         for protocol in protocols {

@@ -11,7 +11,7 @@ pub(super) enum Close {
     Opening,
     Sole,
     LoadNext,
-    LoadClaim(i8),
+    LoadMark(i8),
     LoadHome(i8, Loan),
     Fill(i8),
     LoadRing(i8, i8),
@@ -92,12 +92,12 @@ impl<const S: usize, const R: usize> Sole<S, R> {
     fn tail_step(&mut self, me: &mut Actor, step: Close) -> Option<Close> {
         let end = self.ends[me.seen.end as usize];
         Some(match step {
-            Close::LoadNext => Close::LoadClaim(end.next),
-            Close::LoadClaim(next) => Close::LoadHome(next, end.claim),
-            Close::LoadHome(next, claim) => {
+            Close::LoadNext => Close::LoadMark(end.next),
+            Close::LoadMark(next) => Close::LoadHome(next, end.mark),
+            Close::LoadHome(next, mark) => {
                 let slot = home(next - 1);
-                let is_claimed = self.is_claimed(me.seen.end, claim, slot, self.word(slot));
-                Close::Fill(if is_claimed { next - 1 } else { next })
+                let is_marked = self.is_marked(me.seen.end, mark, slot, self.word(slot));
+                Close::Fill(if is_marked { next - 1 } else { next })
             }
             Close::Fill(tail) if self.is(Protocol::ManyTails) => {
                 Self::fill(tail, Self::oldest(tail))
@@ -151,13 +151,13 @@ impl<const S: usize, const R: usize> Sole<S, R> {
         if number < tail { Close::LoadRing(tail, number) } else { Close::StoreTail(tail) }
     }
 
-    /// Whether a slot word is that of a claimed loan of an end.
-    pub(super) fn is_claimed(&self, end: u8, claim: Loan, slot: u8, word: Word) -> bool {
+    /// Whether a slot word is that of a marked loan of an end.
+    pub(super) fn is_marked(&self, end: u8, mark: Loan, slot: u8, word: Word) -> bool {
         word.state == State::Loaned
             && word.end == end
-            && (claim.slot == slot || self.is(Protocol::ClaimWithoutSlot))
-            && (claim.word.life == word.life || self.is(Protocol::ClaimWithoutLife))
-            && claim.word.end == end
-            && !self.is(Protocol::NoClaim)
+            && (mark.slot == slot || self.is(Protocol::MarkWithoutSlot))
+            && (mark.word.life == word.life || self.is(Protocol::MarkWithoutLife))
+            && mark.word.end == end
+            && !self.is(Protocol::NoMark)
     }
 }

@@ -57,17 +57,17 @@ impl<const S: usize, const R: usize> Sole<S, R> {
                 found if found < me.number => At::LookAgain(Found::Nothing),
                 found if found > me.number => At::LookAgain(Found::Gone(found - HOMES)),
                 _ if Self::is_numbered_by(me, word) => At::LookAgain(Found::Message(slot, word)),
-                _ if self.is(Protocol::TrustsTheNumber) => At::LoadClaim(me.number + 1),
+                _ if self.is(Protocol::TrustsTheNumber) => At::LoadMark(me.number + 1),
                 _ => At::LoadNext,
             },
             At::LoadNext if end.next <= me.number => At::LookAgain(Found::Nothing),
-            At::LoadNext => At::LoadClaim(end.next),
-            At::LoadClaim(next) if self.is(Protocol::ClaimLast) => {
-                At::LoadClaimLast(next, self.word(slot))
+            At::LoadNext => At::LoadMark(end.next),
+            At::LoadMark(next) if self.is(Protocol::MarkLast) => {
+                At::LoadMarkLast(next, self.word(slot))
             }
-            At::LoadClaim(next) => At::LoadHomeAgain(next, end.claim),
-            At::LoadClaimLast(next, word) => self.judge(me, next, end.claim, word),
-            At::LoadHomeAgain(next, claim) => self.judge(me, next, claim, self.word(slot)),
+            At::LoadMark(next) => At::LoadHomeAgain(next, end.mark),
+            At::LoadMarkLast(next, word) => self.judge(me, next, end.mark, word),
+            At::LoadHomeAgain(next, mark) => self.judge(me, next, mark, self.word(slot)),
             At::LookAgain(found) => {
                 let trusts = match found {
                     Found::Nothing => false,
@@ -81,10 +81,10 @@ impl<const S: usize, const R: usize> Sole<S, R> {
     }
 
     /// Judges by what was loaded whether the message, whose number the home has, is gone.
-    fn judge(&self, me: &Actor, next: i8, claim: Loan, word: Word) -> At {
-        let is_claimed = self.is_claimed(me.seen.end, claim, home(me.number), word);
-        let is_last = next == me.number + 1 || self.is(Protocol::AnyClaim);
-        if is_claimed && is_last {
+    fn judge(&self, me: &Actor, next: i8, mark: Loan, word: Word) -> At {
+        let is_marked = self.is_marked(me.seen.end, mark, home(me.number), word);
+        let is_last = next == me.number + 1 || self.is(Protocol::AnyMark);
+        if is_marked && is_last {
             At::LookAgain(Found::Nothing)
         } else if Self::is_numbered_by(me, word) && !self.is(Protocol::TrustsTheHome) {
             At::Look

@@ -127,23 +127,15 @@ impl<const S: usize, const R: usize> Sole<S, R> {
                     return Some(self.close(me, self.sole, Then::Publish));
                 }
                 me.seen = self.sole;
-                if self.is(Protocol::ClaimAfterNext) { At::Next(next) } else { At::Claim(next) }
+                if self.is(Protocol::MarkAfterNext) { At::Next(next) } else { At::Mark(next) }
             }
-            At::Claim(number) => {
-                self.ends[end].claim = me.loan;
-                if self.is(Protocol::ClaimAfterNext) {
-                    At::Number(number)
-                } else {
-                    At::Next(number)
-                }
+            At::Mark(number) => {
+                self.ends[end].mark = me.loan;
+                if self.is(Protocol::MarkAfterNext) { At::Number(number) } else { At::Next(number) }
             }
             At::Next(number) => {
                 self.ends[end].next = number + 1;
-                if self.is(Protocol::ClaimAfterNext) {
-                    At::Claim(number)
-                } else {
-                    At::Number(number)
-                }
+                if self.is(Protocol::MarkAfterNext) { At::Mark(number) } else { At::Number(number) }
             }
             At::Number(number) => {
                 self.ring.slots[me.loan.slot as usize].number = number;
