@@ -115,10 +115,15 @@ pub(crate) fn fork_at_signal(line: Line, stage: &Stage, operation: &Operation) {
     let ends = operation.name.starts_with("end of a process");
     let before = Before { kept, held: Mutex::new(held), pipe, line: Mutex::new(line), ends };
     assert!(BEFORE.set(before).is_ok(), "once in a process");
+    handle_signal(fork_in_handler);
+}
+
+/// Makes a function the handler of the signal.
+pub(crate) fn handle_signal(handler: extern "C" fn(libc::c_int)) {
     // SAFETY: zeros are a valid value, because the structure of libc consists of plain numbers and
     // null pointers.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-    action.sa_sigaction = fork_in_handler as *const () as usize;
+    action.sa_sigaction = handler as *const () as usize;
     action.sa_flags = libc::SA_RESTART;
     // SAFETY: the handler stays valid, because it is a function of this program, and the structure
     // is only read.

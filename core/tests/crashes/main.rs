@@ -1,11 +1,13 @@
 //! A process is killed at every step of every operation: no survivor loses anything, and nothing
 //! stays. It also forks at every step, by another thread or in a signal handler: the child goes on.
+//! And a signal handler sends at every step of its thread's sends.
 //!
 //! A step is a system call (before it, and after it) or a store to shared memory, as core with the
 //! cfg `shmarray_steps` announces it. `operations` has the tables, to which rows are added. `stage`
 //! says what must hold after each death. `tracer` counts and kills. `watch` shows that no store was
-//! left uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `faults`
-//! makes system calls fail. `tracer` changes registers, so all of this is for x86-64.
+//! left uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `handlers` has
+//! the handler that sends. `faults` makes system calls fail. `tracer` changes registers, so all of
+//! this is for x86-64.
 #![cfg(all(shmarray_steps, linux_backend, target_arch = "x86_64", target_env = "gnu"))]
 #![allow(missing_docs, unsafe_code)]
 
@@ -16,6 +18,7 @@ mod call_names;
 mod faults;
 mod forkers;
 mod forks;
+mod handlers;
 mod operations;
 mod pairs;
 mod process;
@@ -30,6 +33,7 @@ mod watched;
 
 use faults::fail_at_steps;
 use forks::{Forks, REFUSED, USE_WAITED, WAITED, WORKED, fork_at_steps};
+use handlers::send_at_steps;
 use operations::{Operation, UNANNOUNCED, Victim, operations};
 use pairs::PAIRS;
 use run::{Counts, WAITS, every_step, every_step_beside_another, in_workers, watched};
@@ -159,6 +163,14 @@ fn a_signal_handler_that_forks_at_any_step_of_its_threads_operation_hangs_nobody
             children.iter().all(|times| *times > 0),
             "not both within locks and outside: {children:?}"
         );
+    });
+}
+
+#[test]
+fn a_signal_handler_that_sends_at_any_step_of_its_threads_sends_loses_no_message() {
+    scenario(|| {
+        let counts = in_workers(send_at_steps);
+        counts.fail_unless_well(1);
     });
 }
 

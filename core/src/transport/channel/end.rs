@@ -278,15 +278,16 @@ impl End {
         }
     }
 
-    /// Returns the session that this thread has as the channel's sole sender.
-    pub(super) fn session(&self) -> Option<SoleWord> {
-        self.session.of_this_thread()
+    /// Publishes what is on loan. Returns its number.
+    #[inline]
+    pub(super) fn publish(&self, loan: Taken) -> u64 {
+        self.session.publish_with(|session| self.ring.publish(loan, session))
     }
 
     /// Takes a slot without a message. Begins a session if it is time.
     #[inline]
     pub(super) fn take_free(&self) -> Option<Taken> {
-        match self.session() {
+        match self.session.of_this_thread() {
             Some(session) if self.words.sole().load(Acquire) == session.0 => {
                 self.ring.loan_home(session).or_else(|| self.take_elsewhere(session))
             }

@@ -116,7 +116,7 @@ impl Loan {
             Payload::Fixed | Payload::Handle => &[],
         };
         head::write((&end.words, taken.slot), system::realtime_ns(), meta, shape, payload_bytes);
-        let number = end.ring.publish(taken, end.session());
+        let number = end.publish(taken);
         end.count_message();
         end.wake_receivers();
         Ok(end.sequence(number))

@@ -13,8 +13,8 @@
 //! | FILLING | GENERAL | the same |
 
 use std::cell::Cell;
-use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release, SeqCst};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, compiler_fence};
 
 const STATE_MASK: u64 = 0b111;
 const END_SHIFT: u32 = 3;
@@ -130,6 +130,20 @@ impl Session {
     pub(super) fn of_this_thread(&self) -> Option<SoleWord> {
         let word = self.word.load(Relaxed);
         (word != 0 && self.thread.load(Relaxed) == this_thread()).then_some(SoleWord(word))
+    }
+
+    /// Publishes with the session that this thread has, if it has one. The end has none meanwhile,
+    /// so a signal handler that sends by it does as another thread would.
+    #[inline]
+    pub(super) fn publish_with(&self, publish: impl FnOnce(Option<SoleWord>) -> u64) -> u64 {
+        let session = self.of_this_thread();
+        let Some(word) = session else { return publish(None) };
+        self.word.store(0, Relaxed);
+        compiler_fence(SeqCst); // for the handler
+        let number = publish(session);
+        compiler_fence(SeqCst);
+        self.word.store(word.0, Relaxed);
+        number
     }
 
     /// Whether it is time to try to begin one.

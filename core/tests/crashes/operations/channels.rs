@@ -36,10 +36,8 @@ pub(crate) fn furnish(prop: Prop) -> Option<Channel> {
     let channel = channel.unwrap();
     match prop {
         Handles => {}
-        Sole => {
-            let left = open();
-            [1, 2].into_iter().for_each(|number| send(&left, number));
-        }
+        // The second closes the session of the first, and begins none.
+        Sole => [1, 2].into_iter().for_each(|number| send(&open(), number)),
         _ => [1, 2].into_iter().for_each(|number| send(&channel, number)),
     }
     Some(channel)
@@ -49,18 +47,18 @@ fn number_type() -> DType {
     DType::parse("<i4").unwrap()
 }
 
-fn open() -> Channel {
+pub(crate) fn open() -> Channel {
     Channel::open(CHANNEL, true).unwrap()
 }
 
-fn send(channel: &Channel, number: i32) {
+pub(crate) fn send(channel: &Channel, number: i32) {
     let Loaned::Loan(loan) = channel.loan(AT_ONCE).unwrap() else { panic!("no slot") };
     [0, 1].into_iter().for_each(|index| loan.array().set(&[index], number).unwrap());
     loan.publish(&number.to_le_bytes()).unwrap();
 }
 
 /// Returns the next number, of a message that is whole.
-fn receive(channel: &Channel) -> Option<i32> {
+pub(crate) fn receive(channel: &Channel) -> Option<i32> {
     let Delivered::Message(view) = channel.receive(AT_ONCE).unwrap() else { return None };
     let number: i32 = view.array().get(&[0]).unwrap();
     assert_eq!(view.array().get::<i32>(&[1]).unwrap(), number, "a torn message");
