@@ -2,12 +2,12 @@
 //! stays. It also forks at every step, by another thread or in a signal handler: the child goes on.
 //! And a signal handler sends at every step of its thread's sends.
 //!
-//! A step is a system call (before it, and after it) or a store to shared memory, as core with the
-//! cfg `shmarray_steps` announces it. `operations` has the tables, to which rows are added. `stage`
-//! says what must hold after each death. `tracer` counts and kills. `watch` shows that no store was
-//! left uncounted. `forks` makes the process fork, and `asleep` finds what hangs then. `handlers` has
-//! the handler that sends. `faults` makes system calls fail. `tracer` changes registers, so all of
-//! this is for x86-64.
+//! A step is a system call (before it, and after it) or a store to shared memory, as core with
+//! the cfg `shmarray_steps` announces it. `operations` has the tables, to which rows are added.
+//! `stage` says what must hold after each death. `tracer` counts and kills. `watch` shows that
+//! no store was left uncounted. `forks` makes the process fork, and `asleep` finds what hangs
+//! then. `handlers` has the handler that sends. `faults` makes system calls fail. `tracer`
+//! changes registers, so all of this is for x86-64.
 #![cfg(all(shmarray_steps, linux_backend, target_arch = "x86_64", target_env = "gnu"))]
 #![allow(missing_docs, unsafe_code)]
 
