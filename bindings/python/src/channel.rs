@@ -4,12 +4,16 @@
 //! goes back, unless there are views of it: they keep the slot of a delivery.
 #![allow(unsafe_code)] // a copy from memory that NumPy describes
 
+mod context;
 mod delivery;
+mod direct;
+mod methods;
 mod options;
 mod slot_array;
 
 use std::borrow::Cow;
-use std::ffi::c_int;
+use std::cell::RefCell;
+use std::ffi::{CStr, c_int};
 use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -27,10 +31,13 @@ use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::memory::{LARGE_BYTES, Memory, is_ndarray};
 use crate::text_of;
-use crate::wait::{at_once_or_in_steps, wait_in_steps};
+use crate::wait::{at_once_or_in_steps, then_in_steps, wait_in_steps};
 
+use context::{Context, Made};
 pub(crate) use delivery::Delivery;
 use delivery::Held;
+use direct::{Counted, told_pyo3};
+pub(crate) use methods::give_methods;
 use options::Options;
 pub(crate) use slot_array::has_borrowed;
 use slot_array::{Kept, SlotArray, SlotArrays};
@@ -70,18 +77,40 @@ impl Channel {
     }
 
     /// Takes a slot, at first without releasing the GIL.
+    #[inline]
     fn lend(
         &self,
         py: Python<'_>,
         shape: Option<&[u64]>,
         timeout: Option<f64>,
     ) -> PyResult<shmarray::Loan> {
-        let attempt = |left| match shape {
+        match self.attempt_loan(shape, Some(Duration::ZERO)) {
+            Ok(Loaned::Loan(loan)) => Ok(loan),
+            first => told_pyo3(|| self.wait_for_loan(py, first, shape, timeout)),
+        }
+    }
+
+    fn attempt_loan(
+        &self,
+        shape: Option<&[u64]>,
+        left: Option<Duration>,
+    ) -> shmarray::Result<Loaned> {
+        match shape {
             Some(shape) => self.channel.loan_shape(shape, left),
             None => self.channel.loan(left),
-        };
+        }
+    }
+
+    fn wait_for_loan(
+        &self,
+        py: Python<'_>,
+        first: shmarray::Result<Loaned>,
+        shape: Option<&[u64]>,
+        timeout: Option<f64>,
+    ) -> PyResult<shmarray::Loan> {
+        let attempt = |left| self.attempt_loan(shape, left);
         let is_timeout = |loaned: &_| matches!(loaned, Loaned::TimedOut);
-        match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
+        match then_in_steps(py, first, timeout, is_timeout, attempt)? {
             Loaned::Loan(loan) => Ok(loan),
             ref outcome @ Loaned::TimedOut => Err(timed_out(&self.no_slot(outcome, timeout))),
             ref outcome @ Loaned::Full => Err(Full::new_err(self.no_slot(outcome, timeout))),
@@ -102,15 +131,16 @@ impl Channel {
         }
     }
 
-    /// Receives a message, at first without releasing the GIL.
-    fn receive_delivery(
+    /// Waits for a message after a first attempt, unless that had an outcome.
+    fn wait_for_message(
         &self,
         py: Python<'_>,
+        first: shmarray::Result<Delivered>,
         timeout: Option<f64>,
     ) -> PyResult<shmarray::Delivery> {
         let attempt = |left| self.channel.receive(left);
         let is_timeout = |delivered: &_| matches!(delivered, Delivered::TimedOut);
-        match at_once_or_in_steps(py, timeout, is_timeout, attempt)? {
+        match then_in_steps(py, first, timeout, is_timeout, attempt)? {
             Delivered::Message(delivery) => Ok(delivery),
             ref outcome @ Delivered::TimedOut => Err(timed_out(outcome)),
             ref outcome @ Delivered::Ended { died, .. } => {
@@ -153,11 +183,25 @@ impl Channel {
         Ok(held)
     }
 
+    /// Receives a message, at first without releasing the GIL.
+    #[inline]
     fn receive_held(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<Held> {
-        let delivery = self.receive_delivery(py, timeout)?;
+        let delivery = match self.channel.receive(Some(Duration::ZERO)) {
+            Ok(Delivered::Message(delivery)) => delivery,
+            first => told_pyo3(|| self.wait_for_message(py, first, timeout))?,
+        };
         let array = self.arrays.view(py, delivery.slot(), delivery.array())?;
         Ok(Held { delivery, array })
     }
+}
+
+/// Adds the classes of the context managers to the module, and methods to its class.
+pub(crate) fn add_to(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    let py = module.py();
+    module.add("Loan", context::make_class::<Loan>(py)?)?;
+    module.add("ArrayContext", context::make_class::<ArrayContext>(py)?)?;
+    module.add("DeliveryContext", context::make_class::<DeliveryContext>(py)?)?;
+    give_methods(&py.get_type::<Channel>())
 }
 
 /// Leaves all channels of this process, which ends without running exit handlers.
@@ -212,20 +256,6 @@ impl Channel {
         channel.map(|channel| Self::new(channel, false)).map_err(to_py)
     }
 
-    /// Returns a context manager: the array of a free slot, published at the end.
-    #[pyo3(signature = (timeout=None, *, shape=None, meta=None))]
-    fn loan(
-        slf: Bound<'_, Self>,
-        timeout: Option<f64>,
-        shape: Option<Vec<Bound<'_, PyAny>>>,
-        meta: Option<Vec<u8>>,
-    ) -> PyResult<Loan> {
-        let shape = shape_of(shape)?;
-        let meta = meta.unwrap_or_default();
-        check_meta(&meta)?;
-        Ok(Loan { channel: slf.unbind(), shape, timeout, meta, lent: Mutex::new(None) })
-    }
-
     /// Sends an array: a copy, or in a channel of handles the array itself.
     #[pyo3(signature = (array, *, timeout=None, meta=None))]
     fn send(
@@ -265,18 +295,6 @@ impl Channel {
         }
     }
 
-    /// Returns a context manager: the array of the next message, in its slot.
-    #[pyo3(signature = (timeout=None))]
-    fn receive(slf: Bound<'_, Self>, timeout: Option<f64>) -> ArrayContext {
-        ArrayContext { channel: slf.unbind(), timeout, held: Mutex::new(None) }
-    }
-
-    /// Returns a context manager: the next message.
-    #[pyo3(signature = (timeout=None))]
-    fn receive_message(slf: Bound<'_, Self>, timeout: Option<f64>) -> DeliveryContext {
-        DeliveryContext { channel: slf.unbind(), timeout, delivery: Mutex::new(None) }
-    }
-
     fn __iter__(slf: Bound<'_, Self>) -> Arrays {
         Arrays { channel: slf.unbind(), held: Mutex::new(None), last: Mutex::new(None) }
     }
@@ -294,20 +312,6 @@ impl Channel {
         timeout: Option<f64>,
     ) -> PyResult<bool> {
         self.is_newer(py, sequence, timeout)
-    }
-
-    /// Returns whether a receive would not wait, and waits for that at most so many seconds.
-    #[pyo3(signature = (timeout=Some(0.0)), text_signature = "($self, timeout=0.0)")]
-    fn poll(&self, py: Python<'_>, timeout: Option<f64>) -> PyResult<bool> {
-        match timeout {
-            Some(0.0) => self.channel.is_ready().map_err(to_py),
-            _ => wait_in_steps(
-                py,
-                timeout,
-                |is_ready: &bool| !is_ready,
-                |left| self.channel.wait_until_ready(left),
-            ),
-        }
     }
 
     /// Returns the handle of an end that is handed over, and the fd that holds it, which is the
@@ -328,7 +332,7 @@ impl Channel {
 
     fn close(&self, py: Python<'_>) {
         py.detach(|| self.channel.close());
-        self.arrays.clear();
+        self.arrays.clear(py);
     }
 
     fn __enter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
@@ -409,48 +413,49 @@ fn check_meta(meta: &[u8]) -> PyResult<()> {
 }
 
 /// A slot that is filled in a ``with``, and published at its end.
-#[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Loan {
-    channel: Py<Channel>,
+    channel: Counted<Channel>,
     shape: Option<Vec<u64>>,
     timeout: Option<f64>,
     meta: Vec<u8>,
-    lent: Mutex<Option<(shmarray::Loan, SlotArray)>>,
+    lent: RefCell<Option<(shmarray::Loan, SlotArray)>>,
 }
 
-#[pymethods]
-impl Loan {
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        refuse_twice(self.lent.lock().unwrap_or_else(PoisonError::into_inner).is_some())?;
-        let loan = self.channel.get().lend(py, self.shape.as_deref(), self.timeout)?;
-        let array = self.channel.get().arrays.view(py, Some(loan.slot()), loan.array())?;
+impl Context for Loan {
+    const NAME: &'static CStr = c"shmarray._core.Loan";
+    const DOC: &'static CStr = c"A slot that is filled in a ``with``, and published at its end.";
+
+    fn made() -> &'static Made {
+        static MADE: Made = Made::nothing();
+        &MADE
+    }
+
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        refuse_twice(self.lent.borrow().is_some())?;
+        let channel = self.channel.get();
+        let loan = channel.lend(py, self.shape.as_deref(), self.timeout)?;
+        let array = channel.arrays.view(py, Some(loan.slot()), loan.array())?;
         let ndarray = array.ndarray(py);
-        *self.lent.lock().unwrap_or_else(PoisonError::into_inner) = Some((loan, array));
+        drop(self.lent.replace(Some((loan, array))));
         Ok(ndarray)
     }
 
-    #[pyo3(signature = (error=None, _value=None, _traceback=None, /))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        error: Option<&Bound<'_, PyAny>>,
-        _value: Option<&Bound<'_, PyAny>>,
-        _traceback: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        let lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some((loan, array)) = lent else { return Ok(()) };
+    fn exit(&self, py: Python<'_>, has_raised: bool) -> PyResult<()> {
+        let Some((loan, array)) = self.lent.take() else { return Ok(()) };
         array.empty(py);
         let channel = self.channel.get();
-        if array.has_views(py, channel.arrays.has(loan.slot())) {
-            let published = if error.is_none() { self.publish_copy(&loan) } else { Ok(()) };
-            channel.arrays.forget(loan.slot());
-            return array.keep(py, Kept::Loan(loan)).and(published);
+        if array.has_views(py, &channel.arrays) {
+            return told_pyo3(|| {
+                let published = if has_raised { Ok(()) } else { self.publish_copy(&loan) };
+                channel.arrays.forget(py, loan.slot());
+                array.keep(py, Kept::Loan(loan)).and(published)
+            });
         }
-        if error.is_none() {
-            loan.publish(&self.meta).map(drop).map_err(to_py)
-        } else {
+        if has_raised {
             loan.cancel();
             Ok(())
+        } else {
+            loan.publish(&self.meta).map(drop).map_err(to_py)
         }
     }
 }
@@ -475,7 +480,7 @@ fn refuse_twice(is_entered: bool) -> PyResult<()> {
     if is_entered { Err(PyRuntimeError::new_err("it is entered already")) } else { Ok(()) }
 }
 
-/// What a `with` or a loop has received.
+/// What a loop has received.
 fn take<T>(held: &Mutex<Option<T>>) -> Option<T> {
     held.lock().unwrap_or_else(PoisonError::into_inner).take()
 }
@@ -484,67 +489,62 @@ fn put<T>(held: &Mutex<Option<T>>, value: T) {
     *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
 }
 
-fn is_there<T>(held: &Mutex<Option<T>>) -> bool {
-    held.lock().unwrap_or_else(PoisonError::into_inner).is_some()
-}
-
 /// The array of a message, for a ``with``.
-#[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct ArrayContext {
-    channel: Py<Channel>,
+    channel: Counted<Channel>,
     timeout: Option<f64>,
-    held: Mutex<Option<Held>>,
+    held: RefCell<Option<Held>>,
 }
 
-#[pymethods]
-impl ArrayContext {
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        refuse_twice(is_there(&self.held))?;
+impl Context for ArrayContext {
+    const NAME: &'static CStr = c"shmarray._core.ArrayContext";
+    const DOC: &'static CStr = c"The array of a message, for a ``with``.";
+
+    fn made() -> &'static Made {
+        static MADE: Made = Made::nothing();
+        &MADE
+    }
+
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        refuse_twice(self.held.borrow().is_some())?;
         let held = self.channel.get().receive_held(py, self.timeout)?;
         let array = held.array.ndarray(py);
-        put(&self.held, held);
+        drop(self.held.replace(Some(held)));
         Ok(array)
     }
 
-    #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _error: Option<&Bound<'_, PyAny>>,
-        _value: Option<&Bound<'_, PyAny>>,
-        _traceback: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        take(&self.held).map_or(Ok(()), |held| held.end(py, self.channel.get()))
+    fn exit(&self, py: Python<'_>, _has_raised: bool) -> PyResult<()> {
+        self.held.take().map_or(Ok(()), |held| held.end(py, self.channel.get()))
     }
 }
 
 /// A message, for a ``with``.
-#[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct DeliveryContext {
-    channel: Py<Channel>,
+    channel: Counted<Channel>,
     timeout: Option<f64>,
-    delivery: Mutex<Option<Py<Delivery>>>,
+    delivery: RefCell<Option<Counted<Delivery>>>,
 }
 
-#[pymethods]
-impl DeliveryContext {
-    fn __enter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Delivery>> {
-        refuse_twice(is_there(&self.delivery))?;
-        let held = self.channel.get().receive_held(py, self.timeout)?;
-        let delivery = Bound::new(py, Delivery::new(py, self.channel.clone_ref(py), held))?;
-        put(&self.delivery, delivery.clone().unbind());
-        Ok(delivery)
+impl Context for DeliveryContext {
+    const NAME: &'static CStr = c"shmarray._core.DeliveryContext";
+    const DOC: &'static CStr = c"A message, for a ``with``.";
+
+    fn made() -> &'static Made {
+        static MADE: Made = Made::nothing();
+        &MADE
     }
 
-    #[pyo3(signature = (_error=None, _value=None, _traceback=None, /))]
-    fn __exit__(
-        &self,
-        py: Python<'_>,
-        _error: Option<&Bound<'_, PyAny>>,
-        _value: Option<&Bound<'_, PyAny>>,
-        _traceback: Option<&Bound<'_, PyAny>>,
-    ) -> PyResult<()> {
-        take(&self.delivery).map_or(Ok(()), |delivery| delivery.get().end(py))
+    fn enter<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        refuse_twice(self.delivery.borrow().is_some())?;
+        let held = self.channel.get().receive_held(py, self.timeout)?;
+        let channel = self.channel.bind(py).clone().unbind();
+        let delivery = Bound::new(py, Delivery::new(py, channel, held))?;
+        drop(self.delivery.replace(Some(Counted::new(delivery.clone()))));
+        Ok(delivery.into_any())
+    }
+
+    fn exit(&self, py: Python<'_>, _has_raised: bool) -> PyResult<()> {
+        self.delivery.take().map_or(Ok(()), |delivery| delivery.get().end(py))
     }
 }
 

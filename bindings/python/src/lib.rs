@@ -413,13 +413,12 @@ mod _core {
         super::dtypes::load(module.py())?;
         super::memory::ndarray(module.py())?;
         super::plain::function(module.py())?;
-        Ok(())
+        super::channel::add_to(module)
     }
 
     #[pymodule_export]
     use super::channel::{
-        ArrayContext, Arrays, Channel, Deliveries, Delivery, DeliveryContext, Loan, has_borrowed,
-        leave_channels,
+        Arrays, Channel, Deliveries, Delivery, give_methods, has_borrowed, leave_channels,
     };
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};

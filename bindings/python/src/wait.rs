@@ -58,7 +58,19 @@ pub(crate) fn at_once_or_in_steps<T: Send>(
     is_timeout: impl Fn(&T) -> bool,
     attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
 ) -> PyResult<T> {
-    let outcome = attempt(Some(Duration::ZERO)).map_err(to_py)?;
+    let first = attempt(Some(Duration::ZERO));
+    then_in_steps(py, first, timeout, is_timeout, attempt)
+}
+
+/// Waits in steps after a first attempt, unless that had an outcome.
+pub(crate) fn then_in_steps<T: Send>(
+    py: Python<'_>,
+    first: shmarray::Result<T>,
+    timeout: Option<f64>,
+    is_timeout: impl Fn(&T) -> bool,
+    attempt: impl Fn(Option<Duration>) -> shmarray::Result<T> + Sync,
+) -> PyResult<T> {
+    let outcome = first.map_err(to_py)?;
     if is_timeout(&outcome) && timeout != Some(0.0) {
         wait_in_steps(py, timeout, is_timeout, attempt)
     } else {

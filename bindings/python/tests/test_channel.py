@@ -1,5 +1,7 @@
 """Channels: loans and deliveries, streams, event loops, forks, deaths and bad input."""
 
+import contextlib
+import inspect
 import multiprocessing
 import os
 import pickle
@@ -10,6 +12,7 @@ import sys
 import textwrap
 import threading
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -766,3 +769,118 @@ def test_a_sender_that_has_waited_is_told_who_has_the_slots(mode):
         sender.send(np.zeros(2, "i4"), timeout=0)
     loan.__exit__(ValueError, None, None)
     del kept
+
+
+@pytest.mark.parametrize("way", ["with", "stack", "by hand", "of the class"])
+def test_a_context_manager_is_entered_and_left_by_every_way(way):
+    channel = numbers(slots=2)
+    other = Channel.open("numbers")
+
+    def run(context, body):
+        assert isinstance(context, contextlib.AbstractContextManager)
+        if way == "with":
+            with context as entered:
+                return body(entered)
+        if way == "stack":
+            with contextlib.ExitStack() as stack:
+                return body(stack.enter_context(context))
+        if way == "by hand":
+            result = body(context.__enter__())
+            assert context.__exit__(None, None, None) is None
+            return result
+        result = body(type(context).__enter__(context))
+        assert type(context).__exit__(context, None, None, None) is None
+        return result
+
+    for number in range(5):  # with two slots: each is given back
+        run(channel.loan(meta=b"left"), lambda a, number=number: a.fill(number))
+        receive, body = (
+            (other.receive, lambda a: a.tolist())
+            if number % 2
+            else (other.receive_message, lambda message: message.array.tolist())
+        )
+        assert run(receive(), body) == [number, number]
+
+
+def test_a_context_manager_refuses_what_is_no_call_of_a_with():
+    channel = numbers()
+    send(channel, 1)
+    for context in channel.loan(), channel.receive(), channel.receive_message():
+        enter, leave = type(context).__enter__, type(context).__exit__
+        assert (enter.__name__, leave.__name__) == ("__enter__", "__exit__")
+        for refused in (
+            lambda enter=enter: enter(),
+            lambda enter=enter: enter(channel),
+            lambda leave=leave: leave(3, None, None, None),
+            lambda context=context: context.__exit__(None, None, None, None),
+            lambda context=context: context.__exit__(type=None),
+            lambda context=context: type(context)(),
+        ):
+            with pytest.raises(TypeError):
+                refused()
+        assert context.__exit__(None, None, None) is None  # it was not entered
+        with context, pytest.raises(RuntimeError, match="entered already"):
+            context.__enter__()
+
+
+def test_context_managers_that_are_not_entered_or_not_left_keep_no_channel():
+    channel = numbers(slots=2)
+    other = Channel.open("numbers")
+    send(other, 1)
+    contexts = [channel.loan(), channel.receive(), channel.receive_message()]
+    contexts += [channel.loan(0), channel.receive(timeout=0)]
+    entered = [context.__enter__() for context in contexts[-2:]]
+    with pytest.raises(TimeoutError):
+        send(other, 2, timeout=0)
+    gone = weakref.ref(channel)
+    del contexts, channel
+    assert gone() is None
+    assert len(entered) == 2
+    for number in range(4):  # the two slots are free again
+        send(other, number, timeout=0)
+        assert received(other, 0) == number
+
+
+def test_the_methods_of_messages_take_their_arguments_as_those_of_python_do():
+    channel = numbers(slots=2)
+    signature = inspect.signature(channel.loan)
+    assert str(signature) == "(timeout=None, *, shape=None, meta=None)"
+    assert str(inspect.signature(channel.receive)) == "(timeout=None)"
+    assert Channel.receive_message.__qualname__ == "Channel.receive_message"
+    assert "the next message" in Channel.receive_message.__doc__
+    for wrong, says in (
+        (lambda: channel.loan(0, (2,)), "without a name"),
+        (lambda: channel.loan(0, timeout=0), "multiple values for argument 'timeout'"),
+        (lambda: channel.receive(wait=1), "unexpected keyword argument 'wait'"),
+        (lambda: channel.receive("1"), "real number"),
+        (lambda: channel.loan(meta="left"), "str"),
+        (lambda: channel.loan(shape=2), "."),
+        (lambda: Channel.poll(), "."),
+        (lambda: Channel.poll(3), "."),
+        (lambda: shmarray._core.give_methods(dict), "no class of channels"),
+    ):
+        with pytest.raises(TypeError, match=says):
+            wrong()
+    for timeout in (0, 0.0, None, True):
+        with channel.loan(timeout, shape=None, meta=None) as a:
+            a[:] = 3
+        assert channel.poll(timeout) is True
+        with channel.receive(timeout=timeout) as a:
+            assert a.tolist() == [3, 3]
+    assert channel.poll() is False
+
+
+def test_a_class_derived_from_channel_has_its_methods_and_may_replace_them():
+    class Counting(Channel):
+        loans = 0
+
+        def loan(self, *arguments, **named):
+            self.loans += 1
+            return super().loan(*arguments, **named)
+
+    channel = Counting.create("numbers", 2, "i4")
+    for number in range(20):
+        with channel.loan(meta=b"left") as a:
+            a[:] = number
+        assert received(channel, 0) == number
+    assert channel.loans == 20

@@ -245,6 +245,9 @@ class Channel(_core.Channel):
         return f"<shmarray.Channel {self.name!r}>"
 
 
+_core.give_methods(Channel)
+
+
 class Messages:
     """The messages of a channel, for ``for`` and ``async for``."""
 

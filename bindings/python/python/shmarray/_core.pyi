@@ -43,6 +43,7 @@ __all__ = [
     "encode_plain",
     "end_message",
     "family",
+    "give_methods",
     "handle",
     "handle_to_send",
     "has_borrowed",
@@ -101,6 +102,7 @@ class Full(Error):  # noqa: N818 (the name is the same in every language)
 class Loan:
     """A slot that is filled in a ``with``, and published at its end."""
 
+    def __call__(self, /, *args: object, **kwargs: object) -> Any: ...  # what `with` calls
     def __enter__(self) -> NDArray[Any]: ...
     def __exit__(self, error: object = None, _2: object = None, _3: object = None, /) -> None: ...
 
@@ -157,6 +159,7 @@ class Delivery:
 class ArrayContext:
     """The array of a message, for a ``with``."""
 
+    def __call__(self, /, *args: object, **kwargs: object) -> Any: ...  # what `with` calls
     def __enter__(self) -> NDArray[Any]: ...
     def __exit__(
         self, _error: object = None, _value: object = None, _traceback: object = None, /
@@ -166,6 +169,7 @@ class ArrayContext:
 class DeliveryContext:
     """A message, for a ``with``."""
 
+    def __call__(self, /, *args: object, **kwargs: object) -> Any: ...  # what `with` calls
     def __enter__(self) -> Delivery: ...
     def __exit__(
         self, _error: object = None, _value: object = None, _traceback: object = None, /
@@ -184,6 +188,9 @@ class Deliveries:
 
     def __iter__(self) -> Self: ...
     def __next__(self) -> Delivery: ...
+
+def give_methods(class_: type[Channel]) -> None:
+    """Gives a class of channels its own methods of messages: those that it inherits are slower."""
 
 @disjoint_base
 class Channel:

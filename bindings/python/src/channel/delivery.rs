@@ -8,6 +8,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Channel;
+use super::direct::told_pyo3;
 use super::slot_array::{Kept, SlotArray};
 use crate::first_use::interned;
 
@@ -21,10 +22,12 @@ impl Held {
     /// Empties the array and gives the slot back. Where the program has views of the array, they
     /// keep the slot, and the last of them gives it back. An array outside of the channel stays.
     pub(super) fn end(self, py: Python<'_>, channel: &Channel) -> PyResult<()> {
-        let Some(slot) = self.delivery.slot() else { return Ok(()) };
+        if self.array.slot.is_none() {
+            return Ok(());
+        }
         self.array.empty(py);
-        if self.array.has_views(py, channel.arrays.has(slot)) {
-            self.outlive(py, channel)
+        if self.array.has_views(py, &channel.arrays) {
+            told_pyo3(|| self.outlive(py, channel))
         } else {
             self.delivery.release();
             Ok(())
@@ -33,8 +36,8 @@ impl Held {
 
     /// Lets the array and its views keep the slot.
     pub(super) fn outlive(self, py: Python<'_>, channel: &Channel) -> PyResult<()> {
-        if let Some(slot) = self.delivery.slot() {
-            channel.arrays.forget(slot);
+        if let Some(slot) = self.array.slot {
+            channel.arrays.forget(py, slot);
             self.array.keep(py, Kept::Delivery(self.delivery))
         } else {
             Ok(())

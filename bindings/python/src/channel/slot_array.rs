@@ -18,6 +18,8 @@ use crate::dtypes;
 use crate::first_use::FirstUse;
 use crate::segment_memory;
 
+use super::direct::{Counted, WithGil, told_pyo3};
+
 /// The fields of an ndarray, which NumPy's macros access where they lie: they are part of its ABI.
 ///
 /// Source: NumPy, `PyArrayObject_fields` in `ndarraytypes.h`.
@@ -80,27 +82,35 @@ pub(crate) fn has_borrowed() -> bool {
 /// One of [`BORROWED`].
 struct Borrowed;
 
+// It is made and dropped with the GIL, so one thread at a time changes the number.
 impl Borrowed {
     fn new() -> Self {
-        BORROWED.fetch_add(1, Relaxed);
+        BORROWED.store(BORROWED.load(Relaxed) + 1, Relaxed);
         Self
     }
 }
 
 impl Drop for Borrowed {
     fn drop(&mut self) {
-        BORROWED.fetch_sub(1, Relaxed);
+        BORROWED.store(BORROWED.load(Relaxed) - 1, Relaxed);
     }
 }
 
-/// The ndarray of a message or of a loan.
+/// The ndarray of a message or of a loan. It is dropped with the GIL.
 pub(super) struct SlotArray {
-    array: Py<PyAny>,
-    whole: Py<PyAny>,
+    array: Counted<PyAny>,
+    whole: Counted<PyAny>,
+    /// In which the elements lie, if they lie in one.
+    pub(super) slot: Option<u32>,
     _borrowed: Borrowed,
 }
 
 impl SlotArray {
+    fn new(array: Bound<'_, PyAny>, whole: Bound<'_, PyAny>, slot: Option<u32>) -> Self {
+        let (array, whole) = (Counted::new(array), Counted::new(whole));
+        Self { array, whole, slot, _borrowed: Borrowed::new() }
+    }
+
     pub(super) fn ndarray<'py>(&self, py: Python<'py>) -> Bound<'py, PyAny> {
         self.array.bind(py).clone()
     }
@@ -112,7 +122,10 @@ impl SlotArray {
         let whole = self.whole.bind(py);
         let mapping = fields_of(whole).base;
         let fields = fields_of(self.array.bind(py));
-        fields.shape().fill(0);
+        // Not `fill`, which calls a function for the usual one or two.
+        for length in fields.shape() {
+            *length = 0;
+        }
         fields.flags &= !WRITEABLE;
         if fields.base == whole.as_ptr() {
             // SAFETY: it must be null or an object that lives. The base of `whole` lives with it.
@@ -124,9 +137,10 @@ impl SlotArray {
         }
     }
 
-    /// Returns whether the program has views of the ndarray, which was emptied. `is_cached` says if
-    /// [`SlotArrays`] has *whole*, too.
-    pub(super) fn has_views(&self, py: Python<'_>, is_cached: bool) -> bool {
+    /// Returns whether the program has views of the ndarray, which was emptied. `arrays` are those
+    /// that it came from.
+    pub(super) fn has_views(&self, py: Python<'_>, arrays: &SlotArrays) -> bool {
+        let is_cached = self.slot.is_some_and(|slot| arrays.has(py, slot)); // it has *whole*, too
         // SAFETY: the object lives, since `self` has a reference to it.
         let references = unsafe { ffi::Py_REFCNT(self.whole.bind(py).as_ptr()) };
         references > 1 + ffi::Py_ssize_t::from(is_cached) // the 1 is `self`'s
@@ -163,16 +177,13 @@ impl KeptSlot {
 
 /// *Whole* of each slot and ndarrays of its messages, where all have one shape: to make them takes
 /// longer than the rest of a message.
-///
-/// No Python code runs while the mutex is locked: it could hand the GIL to a thread that waits for
-/// the mutex.
 pub(super) struct SlotArrays {
-    made: Mutex<Vec<MadeForSlot>>,
+    made: WithGil<Vec<MadeForSlot>>,
 }
 
 #[derive(Default)]
 struct MadeForSlot {
-    whole: Option<Py<PyAny>>,
+    whole: Option<Counted<PyAny>>,
     /// Two, because a program's variable still has the one of the last message when it gets that of
     /// the next.
     of_messages: [Option<OfMessages>; 2],
@@ -180,7 +191,7 @@ struct MadeForSlot {
 
 /// An ndarray of one message after the other. It is used again when nothing else refers to it.
 struct OfMessages {
-    array: Py<PyAny>,
+    array: Counted<PyAny>,
     /// Those of a new view.
     flags: c_int,
 }
@@ -198,13 +209,15 @@ impl OfMessages {
         if fields.dimensions != whole_fields.dimensions
             || fields.data != whole_fields.data
             || fields.descr != whole_fields.descr
-            || fields.strides() != whole_fields.strides()
+            || !fields.strides().iter().eq(whole_fields.strides())
             || fields.base == whole.as_ptr()
             || fields.base.is_null()
         {
             return false;
         }
-        fields.shape().copy_from_slice(whole_fields.shape());
+        for (shown, length) in fields.shape().iter_mut().zip(whole_fields.shape()) {
+            *shown = *length;
+        }
         fields.flags = self.flags;
         let mapping = std::mem::replace(&mut fields.base, whole.clone().into_ptr());
         // SAFETY: the reference must be the caller's: it was the ndarray's. It is not the last one,
@@ -225,12 +238,35 @@ fn view_of<'py>(array: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
 impl SlotArrays {
     pub(super) fn of(channel: &shmarray::Channel) -> Self {
         let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
-        Self { made: Mutex::new((0..slots).map(|_| MadeForSlot::default()).collect()) }
+        Self { made: WithGil::new((0..slots).map(|_| MadeForSlot::default()).collect()) }
     }
 
-    /// Returns a new ndarray of a message's elements, for the time that the message is held. `slot`
-    /// is where they lie, if they lie in one.
+    /// Returns an ndarray of a message's elements, for the time that the message is held. `slot` is
+    /// where they lie, if they lie in one.
+    #[inline]
     pub(super) fn view(
+        &self,
+        py: Python<'_>,
+        slot: Option<u32>,
+        array: &shmarray::Array,
+    ) -> PyResult<SlotArray> {
+        match slot.and_then(|slot| self.show_again(py, slot)) {
+            Some(again) => Ok(again),
+            None => told_pyo3(|| self.new_view(py, slot, array)),
+        }
+    }
+
+    /// Returns an ndarray of an earlier message of the slot that nothing refers to, which shows the
+    /// elements again.
+    fn show_again(&self, py: Python<'_>, slot: u32) -> Option<SlotArray> {
+        let made = self.made.borrow(py);
+        let made = made.get(slot as usize)?;
+        let whole = made.whole.as_ref()?.bind(py);
+        let again = made.of_messages.iter().flatten().find(|kept| kept.show_again(whole))?;
+        Some(SlotArray::new(again.array.bind(py).clone(), whole.clone(), Some(slot)))
+    }
+
+    fn new_view(
         &self,
         py: Python<'_>,
         slot: Option<u32>,
@@ -247,45 +283,32 @@ impl SlotArrays {
                 made
             }
         };
-        let array = match slot.and_then(|slot| self.of_message(slot, &whole)) {
-            Some(again) => again,
-            None => {
-                let new = view_of(&whole)?.unbind();
-                if let Some(slot) = slot {
-                    self.keep_for_messages(slot, new.bind(py));
-                }
-                new
-            }
-        };
-        Ok(SlotArray { array, whole: whole.unbind(), _borrowed: Borrowed::new() })
+        let new = view_of(&whole)?;
+        if let Some(slot) = slot {
+            self.keep_for_messages(slot, &new);
+        }
+        Ok(SlotArray::new(new, whole, slot))
     }
 
     fn get<'py>(&self, py: Python<'py>, slot: u32) -> Option<Bound<'py, PyAny>> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = self.made.borrow(py);
         made.get(slot as usize)?.whole.as_ref().map(|whole| whole.bind(py).clone())
     }
 
     fn set(&self, slot: u32, whole: &Bound<'_, PyAny>) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let new = MadeForSlot { whole: Some(whole.clone().unbind()), ..MadeForSlot::default() };
+        let mut made = self.made.borrow(whole.py());
+        let whole = Some(Counted::new(whole.clone()));
+        let new = MadeForSlot { whole, ..MadeForSlot::default() };
         let before = made.get_mut(slot as usize).map(|made| std::mem::replace(made, new));
         drop(made);
         drop(before);
     }
 
-    /// Returns an ndarray of an earlier message of the slot that nothing refers to, which shows the
-    /// elements again.
-    fn of_message(&self, slot: u32, whole: &Bound<'_, PyAny>) -> Option<Py<PyAny>> {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut kept = made.get(slot as usize)?.of_messages.iter().flatten();
-        let again = kept.find(|kept| kept.show_again(whole))?;
-        Some(again.array.clone_ref(whole.py()))
-    }
-
     /// Keeps a new ndarray for later messages of the slot, in place of the one that was kept first.
     fn keep_for_messages(&self, slot: u32, array: &Bound<'_, PyAny>) {
-        let kept = OfMessages { array: array.clone().unbind(), flags: fields_of(array).flags };
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        let flags = fields_of(array).flags;
+        let kept = OfMessages { array: Counted::new(array.clone()), flags };
+        let mut made = self.made.borrow(array.py());
         let given_up = made.get_mut(slot as usize).and_then(|made| {
             made.of_messages.swap(0, 1);
             made.of_messages[1].replace(kept)
@@ -295,24 +318,21 @@ impl SlotArrays {
     }
 
     /// Returns whether it has the ndarray of this slot.
-    pub(super) fn has(&self, slot: u32) -> bool {
-        let made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.get(slot as usize).is_some_and(|made| made.whole.is_some())
+    fn has(&self, py: Python<'_>, slot: u32) -> bool {
+        self.made.borrow(py).get(slot as usize).is_some_and(|made| made.whole.is_some())
     }
 
     /// Gives one up: the next message in that slot has another.
-    pub(super) fn forget(&self, slot: u32) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn forget(&self, py: Python<'_>, slot: u32) {
+        let mut made = self.made.borrow(py);
         let given_up = made.get_mut(slot as usize).map(std::mem::take);
         drop(made);
         drop(given_up);
     }
 
     /// Gives all up, and with them the mapping.
-    pub(super) fn clear(&self) {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        let given_up = std::mem::take(&mut *made);
-        drop(made);
+    pub(super) fn clear(&self, py: Python<'_>) {
+        let given_up = std::mem::take(&mut *self.made.borrow(py));
         drop(given_up);
     }
 }
