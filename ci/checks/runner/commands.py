@@ -122,6 +122,11 @@ def portable(*tests):
     return with_cfg("portable", *nextest("-p", "shmarray", "--features", FEATURES, *tests))
 
 
+def next_version():
+    """An invented next version of core beside what is installed."""
+    return with_cfg("next", *nextest("-p", "shmarray", *UNOPTIMISED, "--test=next"))
+
+
 def portable_examples():
     tests = cargo("test", "-p", "shmarray", "--features", FEATURES, "--doc")
     return with_cfg("portable", *tests)

@@ -28,6 +28,7 @@ from commands import (
     files_of,
     foreign,
     in_root,
+    next_version,
     nextest,
     of_modules,
     one_after_the_other,
@@ -279,6 +280,7 @@ CI = [
         "core, portable backend",
         portable(*UNOPTIMISED, "--test=behaviour", "-E", PORTABLE_CI),
     ),
+    Suite("core, the next version", next_version()),
     Suite(
         "core, musl",
         nextest(*OF_MUSL, *UNOPTIMISED, "--test=behaviour", "-E", MUSL_CI),

@@ -10,8 +10,8 @@ pub(crate) const LAYOUT_MINOR: u32 = 0;
 pub(crate) const PAGE_BYTES: u64 = 4096;
 /// The largest header that is read: the size of a huge page.
 pub(crate) const MAX_HEADER_BYTES: u64 = 2 << 20;
-/// The required feature bits that this version knows. None is assigned yet.
-pub(crate) const KNOWN_FEATURES: u64 = 0;
+/// The offset of the version that a reader needs, a u64.
+pub(crate) const NEEDED_OFFSET: usize = 184;
 /// The kind of a segment with one array, which is the whole data.
 pub(crate) const KIND_ARRAY: u32 = 1;
 /// The kind of a slab: several arrays, each in a cell of the data.

@@ -9,10 +9,11 @@ use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use super::channel::ChannelLayout;
 use super::constants::{
-    DESCRIPTION_BYTES, DESCRIPTION_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, KNOWN_FEATURES,
-    LAYOUT_MAJOR, LAYOUT_MINOR, LEASE_BYTES, LEASES_OFFSET, MAGIC, MAX_LEASES, PAGE_BYTES,
+    DESCRIPTION_BYTES, DESCRIPTION_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, LAYOUT_MAJOR,
+    LAYOUT_MINOR, LEASE_BYTES, LEASES_OFFSET, MAGIC, MAX_LEASES, NEEDED_OFFSET, PAGE_BYTES,
     POOL_LEASES,
 };
+use super::features::{self, Features};
 use super::preamble::{Preamble, invalid};
 use super::slab::SlabLayout;
 use crate::value::dtype::{DType, MAX_DTYPE_BYTES};
@@ -150,7 +151,9 @@ impl Header {
         let long = size_of::<Description>() + self.dtype.json().len() > DESCRIPTION_BYTES;
         let start = if long { PAGE_BYTES as usize } else { DESCRIPTION_OFFSET };
         let room = if long { self.header_bytes as usize - start } else { DESCRIPTION_BYTES };
-        put(&mut bytes, 0, self.preamble(start, room).as_bytes());
+        let features = features::of_new_segments();
+        put(&mut bytes, 0, self.preamble(start, room, &features).as_bytes());
+        put(&mut bytes, NEEDED_OFFSET, &features.needed.0.to_le_bytes());
         put(&mut bytes, start, self.description().as_bytes());
         put(&mut bytes, start + size_of::<Description>(), self.dtype.json().as_bytes());
         if let Some(channel) = &self.channel {
@@ -159,7 +162,12 @@ impl Header {
         bytes
     }
 
-    fn preamble(&self, description_offset: usize, description_bytes: usize) -> Preamble {
+    fn preamble(
+        &self,
+        description_offset: usize,
+        description_bytes: usize,
+        features: &Features,
+    ) -> Preamble {
         let (kind, (cell_bytes, cells, head_bytes)) = match (self.slab_layout, self.channel) {
             (Some(slab), _) => (KIND_SLAB, (slab.cell_bytes, slab.cells, slab.head_bytes)),
             (_, Some(channel)) => (KIND_CHANNEL, channel.cells()),
@@ -169,8 +177,8 @@ impl Header {
             magic: MAGIC,
             layout_major: LAYOUT_MAJOR.into(),
             layout_minor: LAYOUT_MINOR.into(),
-            required_features: KNOWN_FEATURES.into(),
-            optional_features: 0.into(),
+            required_features: features.required.into(),
+            optional_features: features.optional.into(),
             id: *self.id.as_bytes(),
             header_bytes: self.header_bytes.into(),
             segment_bytes: self.segment_bytes().into(),
@@ -383,6 +391,16 @@ mod tests {
             Err(Error::UnknownLayout { .. }) => "layout",
             other => panic!("byte {offset}: {other:?}"),
         }
+    }
+
+    #[test]
+    fn a_kind_of_a_later_version_is_named() {
+        let header = header("<i4");
+        let mut written = header.write();
+        put(&mut written, 80, &[9, 0, 0, 0]);
+        put(&mut written, NEEDED_OFFSET, &(2 << 32 | 5 << 16 | 1u64).to_le_bytes());
+        let error = Header::read("x", &written, header.segment_bytes()).unwrap_err().to_string();
+        assert!(error.contains("needs kind 9 of shmarray 2.5.1, which shmarray 0"), "{error}");
     }
 
     #[test]

@@ -12,6 +12,7 @@
 //! * I3 the described array lies inside the data.
 
 mod constants;
+mod features;
 mod slab;
 mod preamble;
 mod channel;

@@ -6,10 +6,11 @@ use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use super::constants::{
-    CONTROL_WORDS_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, KNOWN_FEATURES, LAYOUT_MAJOR,
-    LEASES_OFFSET, MAGIC, MAX_HEADER_BYTES, MAX_LEASES, MAX_SLOTS, PAGE_BYTES, SLOT_ALIGNMENT,
+    CONTROL_WORDS_OFFSET, KIND_ARRAY, KIND_CHANNEL, KIND_SLAB, LAYOUT_MAJOR, LEASES_OFFSET, MAGIC,
+    MAX_HEADER_BYTES, MAX_LEASES, MAX_SLOTS, NEEDED_OFFSET, PAGE_BYTES, SLOT_ALIGNMENT,
     SLOT_HEAD_BYTES,
 };
+use super::features::{self, NeededVersion};
 use super::slab::{HEADS_OFFSET, LARGE_HEAD_BYTES, MAX_CELLS, SMALL_HEAD_BYTES, SlabLayout};
 use crate::value::error::{Error, Result};
 use crate::value::name::{ID_BYTES, SegmentId};
@@ -63,13 +64,16 @@ impl Preamble {
         if preamble.magic != MAGIC {
             return Err(invalid(label, "magic", "\"shmarray\"", preamble.magic.escape_ascii()));
         }
-        preamble.check_version(label)?;
+        let needed = bytes.get(NEEDED_OFFSET..).and_then(|bytes| U64::read_from_prefix(bytes).ok());
+        let needed = NeededVersion(needed.map_or(0, |(needed, _)| needed.get()));
+        preamble.check_version(label, needed)?;
         preamble.check_sizes(label, file_bytes)?;
         preamble.check_leases(label)?;
         match preamble.kind.get() {
             KIND_ARRAY => Ok(preamble),
             KIND_SLAB => preamble.check_cells(label).map(|()| preamble),
             KIND_CHANNEL => preamble.check_slots(label).map(|()| preamble),
+            kind if needed.0 > 0 => Err(unknown(label, format!("kind {kind}"), needed)),
             kind => Err(invalid(label, "kind", "1 (array), 2 (cells) or 3 (channel)", kind)),
         }
     }
@@ -128,14 +132,14 @@ impl Preamble {
         }
     }
 
-    fn check_version(&self, label: &str) -> Result<()> {
-        let unknown = |needs: String| Error::UnknownLayout { segment: label.to_owned(), needs };
+    fn check_version(&self, label: &str, needed: NeededVersion) -> Result<()> {
         if self.layout_major.get() != LAYOUT_MAJOR {
-            return Err(unknown(format!("layout {}.{}", self.layout_major, self.layout_minor)));
+            let layout = format!("layout {}.{}", self.layout_major, self.layout_minor);
+            return Err(unknown(label, layout, needed));
         }
-        match self.required_features.get() & !KNOWN_FEATURES {
+        match self.required_features.get() & !features::KNOWN {
             0 => Ok(()),
-            bits => Err(unknown(format!("features {bits:#x}"))),
+            bits => Err(unknown(label, format!("features {bits:#x}"), needed)),
         }
     }
 
@@ -185,6 +189,10 @@ impl Preamble {
         let found = || invalid(label, "id", "24 characters of a-z2-7", self.id.escape_ascii());
         SegmentId::from_bytes(&self.id).ok_or_else(found)
     }
+}
+
+fn unknown(label: &str, what: String, needed: NeededVersion) -> Error {
+    Error::UnknownLayout { segment: label.to_owned(), needs: format!("{what}{needed}") }
 }
 
 pub(super) fn invalid(

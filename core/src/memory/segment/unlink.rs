@@ -21,7 +21,7 @@ pub fn unlink(name: &str) -> Result<()> {
     let mut persistent = None;
     let file = system::unlink_name(&directory, &name, |file| {
         match read_header(Lookup::Name(&name), file) {
-            Err(Error::InvalidSegment { .. } | Error::UnknownLayout { .. }) => {} // not a segment
+            Err(Error::InvalidSegment { .. }) => {} // not a segment
             // After an error the name stays.
             header => persistent = Some(clear_persist(file, header?)?),
         }
