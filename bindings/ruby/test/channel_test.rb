@@ -135,6 +135,52 @@ class ChannelTest < SharedMemoryTest
     assert_equal [[4, 0], [5, 1]], receives.each_with_index.map { |a, i| [a[0], i] }
   end
 
+  # A block that takes no message gets none, and one that might take it has it.
+  def test_each_kind_of_block_gets_the_message_if_it_takes_one
+    sends = numbers(slots: 8)
+    receives = other
+    3.times do # a place of the program is looked at once
+      8.times { |number| post(sends, number, meta: number.to_s) }
+      assert_equal "0", (receives.receive { |_, message = nil| message.meta })
+      assert_equal [1, "1"], (receives.receive { |*all| [all[0][0], all[1].meta] })
+      assert_equal 2, (receives.receive { |array,| array[0] })
+      assert_equal 3, (receives.receive { _1[0] })
+      assert_equal [4, "4"], (receives.receive { [_1[0], _2.meta] })
+      assert_equal 5, (receives.receive { |array; local| local = array[0] })
+      assert_equal :none, (receives.receive { :none })
+      assert_nil(receives.receive { |(array)| array.is_a?(Integer) ? array : nil })
+    end
+  end
+
+  def test_a_block_of_a_text_gets_what_it_takes
+    channel = numbers(slots: 2)
+    250.times do |number|
+      post(channel, number, meta: number.to_s)
+      text = number.even? ? "channel.receive { |a| a[0] }" : "channel.receive { |_, m| m.meta.to_i }"
+      assert_equal number, eval(text, binding, __FILE__, __LINE__)
+    end
+  end
+
+  def test_blocks_within_blocks_have_slots_of_their_own
+    sends = numbers(slots: 4)
+    receives = other
+    5.times do
+      sends.loan do |outer|
+        sends.loan { |inner| inner[] = 2 }
+        assert_raises(IndexError) { sends.loan { raise IndexError } }
+        sends.loan { break }
+        outer[] = 1
+        outer.close
+      end
+      receives.receive do |outer|
+        receives.receive { |inner| assert_equal [2, 1], [outer[0], inner[0]] }
+        assert_equal 2, outer[0]
+      end
+      refute_predicate receives, :ready?
+    end
+    4.times { post(sends, 3, timeout: 0) } # all slots are free
+  end
+
   def test_threads_that_share_a_channel_have_the_metadata_of_their_own_messages
     channel = numbers(slots: 8)
     sends = other

@@ -210,14 +210,10 @@ module Shmarray
     # @raise [ArgumentError] if the shape does not fit or the metadata is too long
     # @raise [IOError] if the channel is closed
     def loan(timeout: nil, shape: nil, meta: "", &block)
-      raise LocalJumpError, "no block given" unless block
+      raise LocalJumpError, "no block given" unless block_given? # `block` would make a Proc
 
-      if Waits.scheduled? # the block must run in this fiber
-        return Waits.until(timeout, NO_SLOT, self) do |left|
-          lend_within(shape, 0, meta, &block) || (Waits.aside(left) { |s| free_within(s) } && nil)
-        end
-      end
-      Waits.in_steps(timeout, NO_SLOT, self) { |step| lend_within(shape, step, meta, &block) }
+      Waits.limit(timeout) if timeout
+      lend_within(shape, 0, meta, &block) || wait_and_lend(timeout, shape, meta, &block)
     end
 
     # Sends a copy of an array; in a channel of handles the array itself.
@@ -246,13 +242,10 @@ module Shmarray
     def receive(timeout: nil, &block)
       raise LocalJumpError, "no block given" unless block
 
-      copies = keeps?(block)
-      block = of_two(block)
-      result = nil
-      outcome = receive_one(timeout, copies) do |array, message|
-        result = copies ? block.call(array) : block.call(array, message)
-      end
-      outcome.is_a?(String) ? raise(EOFError, outcome) : result
+      Waits.limit(timeout) if timeout
+      form = form_for(block)
+      result = receive_now(form, NOTHING, &block)
+      NOTHING.equal?(result) ? wait_and_receive(timeout, form, &block) : result
     end
 
     # Waits until the latest value is newer than the one with a sequence number.
@@ -284,12 +277,11 @@ module Shmarray
     def each(&block)
       return to_enum unless block
 
-      copies = keeps?(block)
-      block = of_two(block)
+      form = form_for(block)
       latest = mode == :latest
       last = nil
       until last.is_a?(String)
-        last = latest ? receive_newer(last, copies, &block) : receive_one(nil, copies, &block)
+        last = latest ? receive_newer(last, form, &block) : receive_one(nil, form, &block)
       end
       self
     end
@@ -340,9 +332,15 @@ module Shmarray
     # @param timeout [Numeric, nil] nil waits for ever
     # @return [Boolean]
     def ready?(timeout = 0)
-      Waits.in_steps(timeout, NO_MESSAGE) { |step| ready_within(step) }
-    rescue TimeoutError
-      false
+      limit = Waits.limit(timeout)
+      return true if ready_within(0)
+      return false if limit&.zero?
+
+      begin
+        Waits.in_steps(timeout, NO_MESSAGE) { |step| ready_within(step) }
+      rescue TimeoutError
+        false
+      end
     end
 
     # Returns an IO for IO.select and fiber schedulers: readable if {#receive} would not wait.
@@ -360,39 +358,68 @@ module Shmarray
       closed? ? "#<#{self.class} closed>" : "#<#{self.class} #{name.inspect}>"
     end
 
-    private_constant :OF_NUMO, :NO_SLOT, :NO_MESSAGE, :NO_NEWER, :Loan
+    NOTHING = Object.new.freeze
+    MOST_FORMS = 100
+    private_constant :OF_NUMO, :NO_SLOT, :NO_MESSAGE, :NO_NEWER, :NOTHING, :MOST_FORMS, :Block,
+                     :ARRAY, :ARRAY_AND_MESSAGE, :COPY
 
     private
+
+    def wait_and_lend(timeout, shape, meta, &block)
+      if Waits.scheduled? # the block must run in this fiber
+        return Waits.until(timeout, NO_SLOT, self) do |left|
+          lend_within(shape, 0, meta, &block) || (Waits.aside(left) { |s| free_within(s) } && nil)
+        end
+      end
+      Waits.in_steps(timeout, NO_SLOT, self) { |step| lend_within(shape, step, meta, &block) }
+    end
+
+    def wait_and_receive(timeout, form, &block)
+      result = nil
+      outcome = receive_one(timeout, form) do |array, message|
+        result = form == ARRAY_AND_MESSAGE ? block.call(array, message) : block.call(array)
+      end
+      outcome.is_a?(String) ? raise(EOFError, outcome) : result
+    end
 
     # Receives one message for the block. Returns its sequence number; or, when the stream has
     # ended, the text that says how. With a fiber scheduler, a fiber that waits for a message lets
     # the others run.
-    def receive_one(timeout, copies, &block)
+    def receive_one(timeout, form, &block)
       if Waits.scheduled?
         Waits.until(timeout, NO_MESSAGE) do |left|
-          receive_within(0, copies, &block) || (to_io.wait_readable(left) && nil)
+          receive_within(0, form, &block) || (to_io.wait_readable(left) && nil)
         end
       else
-        Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step, copies, &block) }
+        Waits.in_steps(timeout, NO_MESSAGE) { |step| receive_within(step, form, &block) }
       end
     end
 
     # Receives the latest value once it is newer than the last. Returns as {#receive_one} does.
-    def receive_newer(last, copies, &block)
+    def receive_newer(last, form, &block)
       newer = Waits.in_steps(nil, NO_NEWER) { |step| newer_within(last, step) }
-      newer == true ? receive_one(nil, copies, &block) : newer
+      newer == true ? receive_one(nil, form, &block) : newer
     end
 
-    # Whether a block gets copies: Ruby's own blocks, such as those of Enumerable's methods, keep
-    # what they get.
-    def keeps?(block)
-      !block.lambda? && !block.source_location
+    # What a block gets: lambdas count their arguments.
+    def form_for(block)
+      if block.lambda?
+        return block.arity == 1 || !block.source_location ? ARRAY : ARRAY_AND_MESSAGE
+      end
+
+      code = RubyVM::InstructionSequence.of(block) # one object for all blocks of one place
+      (@forms ||= {}.compare_by_identity)[code] ||= form_for_block(code, block)
     end
 
-    # Returns a block that takes an array and its message: lambdas count their arguments.
-    def of_two(block)
-      takes_one = block.lambda? && (block.arity == 1 || !block.source_location)
-      takes_one ? ->(array, _) { block.call(array) } : block
+    # Ruby's own blocks, such as those of Enumerable's methods, have no code and keep what they get.
+    # For a message that the block does not take no object is made.
+    def form_for_block(code, block)
+      return COPY unless code
+
+      @forms.clear if @forms.size >= MOST_FORMS # blocks of texts that were evaluated
+      parameters = block.parameters
+      takes_array = parameters.empty? || (parameters.size == 1 && parameters[0][0] == :opt)
+      takes_array ? ARRAY : ARRAY_AND_MESSAGE
     end
   end
 end

@@ -37,20 +37,26 @@ use crate::slot_use::{Part, Slot, SlotUse};
 use crate::{arguments, numo_array, numo_shared};
 
 #[derive(TypedData)]
-#[magnus(class = "Shmarray::Channel", free_immediately, size)]
+#[magnus(class = "Shmarray::Channel", free_immediately, size, mark)]
 struct ChannelObject {
     /// `None` after it was closed.
     channel: RefCell<Option<Arc<Channel>>>,
+    /// The array of each slot, once it was needed, if all messages have one shape. It does not keep
+    /// the slot.
+    arrays: RefCell<Vec<Option<Arc<Array>>>>,
+    /// For the next block: to make an object takes longer, and the collector's time.
+    spare: Cell<Option<Opaque<Obj<BlockObject>>>>,
     /// Whether blocks get arrays of Numo's.
     of_numo: bool,
     /// How the stream ended, when its end was seen.
     sender_died: Cell<bool>,
 }
 
-/// A slot on loan.
-#[derive(TypedData)]
-#[magnus(class = "Shmarray::Channel::Loan", free_immediately, size)]
-struct LoanObject(Arc<SlotUse>);
+/// The slot that a block has: the stack of the block's caller has no part of it. It is used
+/// for one block after the other.
+#[derive(Default, TypedData)]
+#[magnus(class = "Shmarray::Channel::Block", free_immediately, size)]
+struct BlockObject(Cell<Option<Arc<SlotUse>>>);
 
 /// A received message.
 #[derive(TypedData)]
@@ -68,8 +74,14 @@ struct DeliveryObject {
     meta: Vec<u8>,
 }
 
-impl DataTypeFunctions for ChannelObject {}
-impl DataTypeFunctions for LoanObject {}
+impl DataTypeFunctions for ChannelObject {
+    fn mark(&self, marker: &Marker) {
+        if let Some(spare) = self.spare.get() {
+            marker.mark(spare);
+        }
+    }
+}
+impl DataTypeFunctions for BlockObject {}
 impl DataTypeFunctions for DeliveryObject {
     fn mark(&self, marker: &Marker) {
         if let Some(given) = self.given.get() {
@@ -77,6 +89,11 @@ impl DataTypeFunctions for DeliveryObject {
         }
     }
 }
+
+// What a block gets of a message.
+const ARRAY: u8 = 0;
+const ARRAY_AND_MESSAGE: u8 = 1;
+const COPY: u8 = 2;
 
 /// Defines the classes.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
@@ -109,8 +126,12 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     channel.define_private_method("lend_within", method!(ChannelObject::lend_within, 3))?;
     channel.define_private_method("send_within", method!(ChannelObject::send_within, 3))?;
     channel.define_private_method("receive_within", method!(ChannelObject::receive_within, 2))?;
-    let loan = channel.define_class("Loan", ruby.class_object())?;
-    loan.undef_default_alloc_func();
+    channel.define_private_method("receive_now", method!(ChannelObject::receive_now, 2))?;
+    channel.const_set("ARRAY", ARRAY)?;
+    channel.const_set("ARRAY_AND_MESSAGE", ARRAY_AND_MESSAGE)?;
+    channel.const_set("COPY", COPY)?;
+    let block = channel.define_class("Block", ruby.class_object())?;
+    block.undef_default_alloc_func();
     let delivery = channel.define_class("Delivery", ruby.class_object())?;
     delivery.undef_default_alloc_func();
     delivery.define_method("sequence", method!(DeliveryObject::sequence, 0))?;
@@ -121,7 +142,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     delivery.define_method("keep", method!(DeliveryObject::keep, 0))?;
     delivery.define_method("copy", method!(DeliveryObject::copy, 0))?;
     look_up_class::<ChannelObject>(ruby)?;
-    look_up_class::<LoanObject>(ruby)?;
+    look_up_class::<BlockObject>(ruby)?;
     look_up_class::<DeliveryObject>(ruby)
 }
 
@@ -213,8 +234,14 @@ impl ChannelObject {
     /// Makes an object of the class that was asked, which may be a child of `Shmarray::Channel`.
     fn wrap(ruby: &Ruby, class: RClass, channel: Channel) -> Result<Value, Error> {
         let of_numo = class.const_get("OF_NUMO")?;
-        let channel = RefCell::new(Some(Arc::new(channel)));
-        let object = Self { channel, of_numo, sender_died: Cell::new(false) };
+        let slots = if channel.varies() || channel.has_handles() { 0 } else { channel.slots() };
+        let object = Self {
+            channel: RefCell::new(Some(Arc::new(channel))),
+            arrays: RefCell::new(vec![None; slots as usize]),
+            spare: Cell::new(None),
+            of_numo,
+            sender_died: Cell::new(false),
+        };
         Ok(ruby.obj_wrap_as(object, class).as_value())
     }
 
@@ -233,7 +260,32 @@ impl ChannelObject {
     fn close(&self) {
         if let Some(channel) = self.channel.take() {
             channel.close(); // threads that wait have it, too
+            self.arrays.take(); // and with them the mapping
         }
+    }
+
+    /// Returns the array of a slot, which does not keep it.
+    fn array_in(&self, slot: u32, array: &Array) -> Arc<Array> {
+        let mut arrays = self.arrays.borrow_mut();
+        match arrays.get_mut(slot as usize) {
+            Some(made) => Arc::clone(made.get_or_insert_with(|| Arc::new(array.without_slot()))),
+            None => Arc::new(array.without_slot()),
+        }
+    }
+
+    /// Returns an object that has what a block has.
+    fn block_with(ruby: &Ruby, this: &Self, slot: Arc<SlotUse>) -> Obj<BlockObject> {
+        let spare = this.spare.take().map(|spare| ruby.get_inner(spare));
+        let block = spare.unwrap_or_else(|| ruby.obj_wrap(BlockObject::default()));
+        block.0.set(Some(slot));
+        block
+    }
+
+    /// Takes what a block had. It calls no Ruby: a jump out of the block may be under way.
+    fn end_block(&self, block: Obj<BlockObject>) -> Option<Arc<SlotUse>> {
+        let slot = block.0.take();
+        self.spare.set(Some(block.into()));
+        slot
     }
 
     fn name(ruby: &Ruby, this: &Self) -> Result<String, Error> {
@@ -342,18 +394,24 @@ impl ChannelObject {
         meta: RString,
     ) -> Result<Option<u64>, Error> {
         let Some(loan) = Self::lend(ruby, this, shape, seconds)? else { return Ok(None) };
-        let (slot, array) = SlotUse::begin(Slot::Loan(loan));
-        let loan = ruby.obj_wrap(LoanObject(Arc::clone(&slot)));
+        let array = this.array_in(loan.slot(), loan.array());
+        let slot = SlotUse::begin(Slot::Loan(loan));
+        let block = Self::block_with(ruby, this, Arc::clone(&slot));
         let made = object_of(ruby, array, Part::Within(slot), this.of_numo);
         let filled = made.and_then(|array| {
             let filled = ruby.yield_value::<_, Value>(array);
             withdraw(array, this.of_numo);
             filled
         });
+        let slot = this.end_block(block);
         match filled {
-            Ok(_) => loan.publish(ruby, meta).map(Some),
+            Ok(_) => {
+                let loan =
+                    slot.and_then(|slot| slot.publish()).ok_or_else(|| closed(ruby, "loan"))?;
+                loan.publish(&bytes_of(meta)).or_raise(ruby).map(Some)
+            }
             Err(error) => {
-                loan.0.end();
+                slot.iter().for_each(|slot| slot.end());
                 Err(error)
             }
         }
@@ -406,21 +464,15 @@ impl ChannelObject {
         }
     }
 
-    /// Receives a message for the block: its array and the message, or a copy alone. Returns its
-    /// sequence number; nil if no message came in so many seconds; and a text if the stream has
-    /// ended.
-    fn receive_within(
-        ruby: &Ruby,
-        this: &Self,
-        seconds: f64,
-        copies: bool,
-    ) -> Result<Value, Error> {
+    /// Receives a message for the block. Returns its sequence number; nil if no message came in so
+    /// many seconds; and a text if the stream has ended.
+    fn receive_within(ruby: &Ruby, this: &Self, seconds: f64, form: u8) -> Result<Value, Error> {
         let received =
             Self::waits(ruby, this, seconds, |channel, step| channel.receive(Some(step)));
         match received? {
             Some(Delivered::Message(delivery)) => {
                 let sequence = delivery.sequence();
-                DeliveryObject::hand_over(ruby, delivery, this.of_numo, copies)?;
+                Self::hand_over(ruby, this, delivery, form)?;
                 Ok(ruby.integer_from_u64(sequence).as_value())
             }
             Some(Delivered::TimedOut) | None => Ok(ruby.qnil().as_value()),
@@ -430,6 +482,43 @@ impl ChannelObject {
             }
             Some(_) => Err(shmarray::Error::UNKNOWN_OUTCOME).or_raise(ruby),
         }
+    }
+
+    /// Does the same with a message that is there. Returns the block's result, or `nothing` if
+    /// there is no message.
+    fn receive_now(ruby: &Ruby, this: &Self, form: u8, nothing: Value) -> Result<Value, Error> {
+        match Self::waits(ruby, this, 0.0, |channel, step| channel.receive(Some(step)))? {
+            Some(Delivered::Message(delivery)) => Self::hand_over(ruby, this, delivery, form),
+            _ => Ok(nothing),
+        }
+    }
+
+    /// Yields a message. Then the array's use of its slot ends, unless it is kept.
+    fn hand_over(ruby: &Ruby, this: &Self, delivery: Delivery, form: u8) -> Result<Value, Error> {
+        match (form, delivery.slot()) {
+            (ARRAY, Some(number)) => Self::yield_slot(ruby, this, delivery, number),
+            _ => DeliveryObject::hand_over(ruby, this, delivery, form),
+        }
+    }
+
+    /// Yields the array in a slot alone.
+    fn yield_slot(
+        ruby: &Ruby,
+        this: &Self,
+        delivery: Delivery,
+        number: u32,
+    ) -> Result<Value, Error> {
+        let array = this.array_in(number, delivery.array());
+        let slot = SlotUse::begin(Slot::Delivery(delivery));
+        let block = Self::block_with(ruby, this, Arc::clone(&slot));
+        let array = object_of(ruby, array, Part::Within(slot), this.of_numo);
+        let done = array.and_then(|array| {
+            let done = ruby.yield_value(array);
+            withdraw(array, this.of_numo);
+            done
+        });
+        this.end_block(block).iter().for_each(|slot| slot.end());
+        done
     }
 }
 
@@ -448,9 +537,9 @@ fn waits<T: Send>(
 }
 
 /// Makes the object of an array, as a block gets it.
-fn object_of(ruby: &Ruby, array: Array, part: Part, of_numo: bool) -> Result<Value, Error> {
+fn object_of(ruby: &Ruby, array: Arc<Array>, part: Part, of_numo: bool) -> Result<Value, Error> {
     if of_numo {
-        numo_array::make_part(ruby, numo(ruby)?, array, part)
+        numo_array::make_part(ruby, numo(ruby)?, Array::clone(&array), part)
     } else {
         Ok(ArrayObject::having(ruby, array, part))
     }
@@ -477,54 +566,53 @@ fn bytes_of(text: RString) -> Vec<u8> {
     unsafe { text.as_slice() }.to_vec()
 }
 
-impl LoanObject {
-    /// Publishes the array. Returns the number of the message.
-    fn publish(&self, ruby: &Ruby, meta: RString) -> Result<u64, Error> {
-        let loan = self.0.publish().ok_or_else(|| closed(ruby, "loan"))?;
-        loan.publish(&bytes_of(meta)).or_raise(ruby)
-    }
-}
-
 impl DeliveryObject {
-    /// Yields the array and the message, or a copy alone. Then the array's use of its slot ends,
-    /// unless it is kept.
+    /// Yields what the block gets of a message.
     fn hand_over(
         ruby: &Ruby,
+        channel: &ChannelObject,
         delivery: Delivery,
-        of_numo: bool,
-        copies: bool,
-    ) -> Result<(), Error> {
-        let (message, array, part) = Self::begin(ruby, delivery, of_numo);
-        let array = object_of(ruby, array, part, of_numo);
+        form: u8,
+    ) -> Result<Value, Error> {
+        let (message, array, part) = Self::begin(ruby, channel, delivery);
+        let array = object_of(ruby, array, part, channel.of_numo);
         let array = array.inspect(|array| message.given.set(Some((*array).into())));
-        let done = if copies {
+        if form == COPY {
             let copy = array.and_then(|array| array.funcall::<_, _, Value>("dup", ()));
             message.end(ruby);
-            copy.and_then(|copy| ruby.yield_value::<_, Value>(copy))
+            copy.and_then(|copy| ruby.yield_value(copy))
         } else {
-            let done = array.and_then(|array| ruby.yield_values::<_, Value>((array, message)));
+            let done = array.and_then(|array| match form {
+                ARRAY => ruby.yield_value(array),
+                _ => ruby.yield_values((array, message)),
+            });
             message.end(ruby);
             done
-        };
-        done.map(|_| ())
+        }
     }
 
     /// Makes the object of a message. Returns also the array of the message.
-    fn begin(ruby: &Ruby, delivery: Delivery, of_numo: bool) -> (Obj<Self>, Array, Part) {
+    fn begin(
+        ruby: &Ruby,
+        channel: &ChannelObject,
+        delivery: Delivery,
+    ) -> (Obj<Self>, Arc<Array>, Part) {
         let message = Self {
             slot: Cell::new(None),
             given: Cell::new(None),
             is_kept: Cell::new(false),
-            of_numo,
+            of_numo: channel.of_numo,
             sequence: delivery.sequence(),
             time_ns: delivery.time_ns(),
             missed: delivery.missed(),
             meta: delivery.meta().to_vec(),
         };
-        if delivery.slot().is_none() {
-            return (ruby.obj_wrap(message), delivery.array().clone(), Part::None);
-        }
-        let (slot, array) = SlotUse::begin(Slot::Delivery(delivery));
+        let Some(number) = delivery.slot() else {
+            let array = Arc::new(delivery.array().clone());
+            return (ruby.obj_wrap(message), array, Part::None);
+        };
+        let array = channel.array_in(number, delivery.array());
+        let slot = SlotUse::begin(Slot::Delivery(delivery));
         message.slot.set(Some(Arc::clone(&slot)));
         (ruby.obj_wrap(message), array, Part::Within(slot))
     }

@@ -49,14 +49,10 @@ const fn is_send<T: Send>() {}
 const _: () = is_send::<Slot>(); // any thread may give it back
 
 impl SlotUse {
-    /// Begins the use of a slot. Returns also its array, which does not keep it.
-    pub(crate) fn begin(slot: Slot) -> (Arc<Self>, Array) {
-        let array = match &slot {
-            Slot::Loan(loan) => loan.array().without_slot(),
-            Slot::Delivery(delivery) => delivery.array().without_slot(),
-        };
+    /// Begins the use of a slot.
+    pub(crate) fn begin(slot: Slot) -> Arc<Self> {
         let slot = AtomicPtr::new(Box::into_raw(Box::new(slot)));
-        (Arc::new(Self { word: AtomicUsize::new(0), slot }), array)
+        Arc::new(Self { word: AtomicUsize::new(0), slot })
     }
 
     pub(crate) fn is_over(&self) -> bool {

@@ -47,10 +47,11 @@ impl ArrayObject {
         Self::having(ruby, array, Part::None)
     }
 
-    /// Does the same for an array that may lie in a slot.
+    /// Does the same for an array that may lie in a slot. Of a slot the collector is told nothing:
+    /// the channel has its memory.
     pub(crate) fn having(ruby: &Ruby, array: impl Into<Arc<Array>>, part: Part) -> Value {
         let array = array.into();
-        let counted = Some(Counted::array(&array));
+        let counted = matches!(part, Part::None).then(|| Counted::array(&array));
         ruby.obj_wrap(Self::of(array, counted, part)).as_value()
     }
 
