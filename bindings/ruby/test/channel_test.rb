@@ -156,7 +156,8 @@ class ChannelTest < SharedMemoryTest
     channel = numbers(slots: 2)
     250.times do |number|
       post(channel, number, meta: number.to_s)
-      text = number.even? ? "channel.receive { |a| a[0] }" : "channel.receive { |_, m| m.meta.to_i }"
+      block = number.even? ? "{ |a| a[0] }" : "{ |_, m| m.meta.to_i }"
+      text = "channel.receive #{block}"
       assert_equal number, eval(text, binding, __FILE__, __LINE__)
     end
   end
