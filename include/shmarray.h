@@ -253,10 +253,53 @@ typedef int32_t shma_dtype;
 /** Two of double: real part, imaginary part. */
 #define SHMA_COMPLEX128 14
 /**
+ * bfloat16, 2 bytes: the upper half of a float. C has no type for this dtype and those below,
+ * which are named as in the Python package ml_dtypes. Those after SHMA_BCOMPLEX32 are one byte.
+ */
+#define SHMA_BFLOAT16 15
+/** Two of binary16: real part, imaginary part. */
+#define SHMA_COMPLEX32 16
+/** Two of bfloat16: real part, imaginary part. */
+#define SHMA_BCOMPLEX32 17
+/** Sign, 3 bits of exponent, 4 of mantissa. */
+#define SHMA_FLOAT8_E3M4 18
+/** Sign, 4 bits of exponent, 3 of mantissa. */
+#define SHMA_FLOAT8_E4M3 19
+/** The same without infinity. */
+#define SHMA_FLOAT8_E4M3FN 20
+/** The same with a bias of 8, one NaN, and one zero. */
+#define SHMA_FLOAT8_E4M3FNUZ 21
+/** The same with a bias of 11. */
+#define SHMA_FLOAT8_E4M3B11FNUZ 22
+/** Sign, 5 bits of exponent, 2 of mantissa: the upper half of binary16. */
+#define SHMA_FLOAT8_E5M2 23
+/** The same with a bias of 16, one NaN, and one zero. */
+#define SHMA_FLOAT8_E5M2FNUZ 24
+/** A power of two: the exponent, with a bias of 127. */
+#define SHMA_FLOAT8_E8M0FNU 25
+/** Finite numbers in the lowest 6 bits: sign, 2 bits of exponent, 3 of mantissa. */
+#define SHMA_FLOAT6_E2M3FN 26
+/** Finite numbers in the lowest 6 bits: sign, 3 bits of exponent, 2 of mantissa. */
+#define SHMA_FLOAT6_E3M2FN 27
+/** Finite numbers in the lowest 4 bits: sign, 2 bits of exponent, 1 of mantissa. */
+#define SHMA_FLOAT4_E2M1FN 28
+/** Two's complement in the lowest bit. */
+#define SHMA_INT1 29
+/** Two's complement in the lowest 2 bits. */
+#define SHMA_INT2 30
+/** Two's complement in the lowest 4 bits. */
+#define SHMA_INT4 31
+/** The lowest bit. */
+#define SHMA_UINT1 32
+/** The lowest 2 bits. */
+#define SHMA_UINT2 33
+/** The lowest 4 bits. */
+#define SHMA_UINT4 34
+/**
  * The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
  * have more.
  */
-#define SHMA_DTYPE_COUNT 14
+#define SHMA_DTYPE_COUNT 34
 
 /**
  * Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.

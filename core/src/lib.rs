@@ -88,6 +88,7 @@ pub use value::error::{Error, ErrorKind, Result};
 pub use value::name::{ArrayName, SegmentId, SegmentText};
 pub use value::number::Number;
 pub use value::shape::{Layout, MAX_NDIM, Order, size_bytes};
+pub use value::small;
 
 /// The version of this library.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

@@ -40,10 +40,51 @@ pub const SHMA_FLOAT64: shma_dtype = 12;
 pub const SHMA_COMPLEX64: shma_dtype = 13;
 /// Two of double: real part, imaginary part.
 pub const SHMA_COMPLEX128: shma_dtype = 14;
+/// bfloat16, 2 bytes: the upper half of a float. C has no type for this dtype and those below,
+/// which are named as in the Python package ml_dtypes. Those after SHMA_BCOMPLEX32 are one byte.
+pub const SHMA_BFLOAT16: shma_dtype = 15;
+/// Two of binary16: real part, imaginary part.
+pub const SHMA_COMPLEX32: shma_dtype = 16;
+/// Two of bfloat16: real part, imaginary part.
+pub const SHMA_BCOMPLEX32: shma_dtype = 17;
+/// Sign, 3 bits of exponent, 4 of mantissa.
+pub const SHMA_FLOAT8_E3M4: shma_dtype = 18;
+/// Sign, 4 bits of exponent, 3 of mantissa.
+pub const SHMA_FLOAT8_E4M3: shma_dtype = 19;
+/// The same without infinity.
+pub const SHMA_FLOAT8_E4M3FN: shma_dtype = 20;
+/// The same with a bias of 8, one NaN, and one zero.
+pub const SHMA_FLOAT8_E4M3FNUZ: shma_dtype = 21;
+/// The same with a bias of 11.
+pub const SHMA_FLOAT8_E4M3B11FNUZ: shma_dtype = 22;
+/// Sign, 5 bits of exponent, 2 of mantissa: the upper half of binary16.
+pub const SHMA_FLOAT8_E5M2: shma_dtype = 23;
+/// The same with a bias of 16, one NaN, and one zero.
+pub const SHMA_FLOAT8_E5M2FNUZ: shma_dtype = 24;
+/// A power of two: the exponent, with a bias of 127.
+pub const SHMA_FLOAT8_E8M0FNU: shma_dtype = 25;
+/// Finite numbers in the lowest 6 bits: sign, 2 bits of exponent, 3 of mantissa.
+pub const SHMA_FLOAT6_E2M3FN: shma_dtype = 26;
+/// Finite numbers in the lowest 6 bits: sign, 3 bits of exponent, 2 of mantissa.
+pub const SHMA_FLOAT6_E3M2FN: shma_dtype = 27;
+/// Finite numbers in the lowest 4 bits: sign, 2 bits of exponent, 1 of mantissa.
+pub const SHMA_FLOAT4_E2M1FN: shma_dtype = 28;
+/// Two's complement in the lowest bit.
+pub const SHMA_INT1: shma_dtype = 29;
+/// Two's complement in the lowest 2 bits.
+pub const SHMA_INT2: shma_dtype = 30;
+/// Two's complement in the lowest 4 bits.
+pub const SHMA_INT4: shma_dtype = 31;
+/// The lowest bit.
+pub const SHMA_UINT1: shma_dtype = 32;
+/// The lowest 2 bits.
+pub const SHMA_UINT2: shma_dtype = 33;
+/// The lowest 4 bits.
+pub const SHMA_UINT4: shma_dtype = 34;
 
 /// The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
 /// have more.
-pub const SHMA_DTYPE_COUNT: shma_dtype = 14;
+pub const SHMA_DTYPE_COUNT: shma_dtype = 34;
 
 // A dtype of core's table without a constant above does not compile.
 const _: () = assert!(DType::ALL.len() == SHMA_DTYPE_COUNT as usize);

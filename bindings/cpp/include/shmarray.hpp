@@ -12,10 +12,10 @@
 //     auto every_second = frame.slice(0, 0, shmarray::far_end, 2); // a strided_array
 //
 // array<T, Rank, Layout>
-// * T is an integer (char and long long, too), an enumeration, bool, std::byte, float16, float,
-//   double, std::complex of these two, or a structure with struct_traits. As with std::span it has
-//   the const: an array<const T> is read-only, and attach() of such a type maps the pages
-//   read-only.
+// * T is an integer (char and long long, too), an enumeration, bool, std::byte, float16, bfloat16,
+//   float, double, std::complex of these two, a type of <stdfloat> of these sizes, or another type
+//   with struct_traits. As with std::span it has the const: an array<const T> is read-only, and
+//   attach() of such a type maps the pages read-only.
 // * Rank is the number of dimensions. Without it, it is known at run time.
 // * Layout is contiguous (in C order) or strided: strided_array<T, Rank>.
 // * An array converts to one that says less, and to any_array, whose dtype is known at run time.
@@ -50,6 +50,7 @@
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
+#include <shmarray/bfloat16.hpp>
 #include <shmarray/channel.hpp>
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>

@@ -1,6 +1,7 @@
-// float16: every bit pattern, and the rounding of numbers between them.
+// float16 and bfloat16: every bit pattern, and the rounding of numbers between them.
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -10,9 +11,11 @@
 
 namespace {
 
+using shmarray::bfloat16;
 using shmarray::float16;
 
 static_assert(std::is_trivially_copyable_v<float16> && std::is_standard_layout_v<float16>);
+static_assert(std::is_trivially_copyable_v<bfloat16> && std::is_standard_layout_v<bfloat16>);
 
 TEST("every_pattern_of_bits_comes_back") {
     int changed = 0, not_numbers = 0;
@@ -51,6 +54,26 @@ TEST("values_in_between_round_to_nearest_even") {
     CHECK(float16(8.94069671630859375e-08F).bits() ==
           2);                                        // one and a half times the smallest number
     CHECK(float16(6.1005353e-05F).bits() == 0x0400); // rounds up to a normal number
+}
+
+TEST("bfloat16_is_the_upper_half_of_a_float") {
+    int changed = 0;
+    for (std::uint32_t bits = 0; bits <= 0xffff; ++bits) {
+        const float value = bfloat16::from_bits(static_cast<std::uint16_t>(bits));
+        std::uint32_t whole;
+        std::memcpy(&whole, &value, sizeof whole);
+        const std::uint32_t quiet = std::isnan(value) ? bits | 0x40U : bits;
+        changed += whole >> 16 != bits || (whole & 0xffffU) != 0 || bfloat16(value).bits() != quiet;
+    }
+    CHECK(changed == 0);
+}
+
+TEST("bfloat16_rounds_to_nearest_even") {
+    CHECK(bfloat16(257.0F).bits() == bfloat16(256.0F).bits());
+    CHECK(bfloat16(259.0F).bits() == bfloat16(260.0F).bits());
+    CHECK(bfloat16(257.0001F).bits() == bfloat16(258.0F).bits());
+    CHECK(bfloat16(std::numeric_limits<float>::max()).bits() == 0x7f80);
+    CHECK(bfloat16(-0.0F).bits() == 0x8000);
 }
 
 } // namespace

@@ -26,7 +26,7 @@ use pyo3::exceptions::{PyImportError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{Access, Array, Descriptor, Options, Order};
+use shmarray::{Access, Array, DType, Descriptor, Options, Order};
 
 use error::{to_py, value_error};
 use first_use::interned;
@@ -111,14 +111,17 @@ fn share_copy<'py>(
     segment_memory::to_ndarray(&dtype, memory.share(dtypes::from_numpy(&dtype)?, &options)?)
 }
 
-/// Returns the array of a handle, of its text, or of a name.
+/// Returns the array of a handle, of its text, or of a name; its elements as of another dtype of
+/// their size if one is given.
 // Keeps the GIL: it waits for nobody, and takes a microsecond if the segment is mapped already.
 // Releasing the GIL would mean waiting for another thread's turn to end.
 #[pyfunction]
+#[pyo3(signature = (handle_or_name, readonly, dtype=None))]
 fn attach<'py>(
     py: Python<'py>,
     handle_or_name: &Bound<'py, PyAny>,
     readonly: bool,
+    dtype: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let access = access(readonly);
     let array = match handle_or_name.cast::<Handle>() {
@@ -126,7 +129,24 @@ fn attach<'py>(
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
-    segment_memory::to_ndarray(&dtypes::to_numpy(py, array.dtype())?, array)
+    let dtype = match dtype {
+        Some(seen) => seen_as(seen, array.dtype())?,
+        None => dtypes::to_numpy(py, array.dtype())?,
+    };
+    segment_memory::to_ndarray(&dtype, array)
+}
+
+/// Returns the dtype as which elements of another one are seen: it holds no objects and has their
+/// size.
+fn seen_as<'py>(seen: Bound<'py, PyAny>, own: &DType) -> PyResult<Bound<'py, PyAny>> {
+    let bytes = dtypes::from_numpy(&seen)?.itemsize();
+    if bytes == own.itemsize() {
+        return Ok(seen);
+    }
+    let size = own.itemsize();
+    Err(value_error(format!(
+        "invalid dtype: {seen} has {bytes} bytes, and an element of the array ({own}) has {size}"
+    )))
 }
 
 fn access(readonly: bool) -> Access {

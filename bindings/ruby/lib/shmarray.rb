@@ -111,7 +111,8 @@ module Shmarray
   #   # The version of the gem and of core.
   #   VERSION = "…"
   #
-  #   # The type strings of the dtypes in core's table, such as "<i4".
+  #   # The type strings of the dtypes in core's table, such as "<i4", and the names of those that
+  #   # have none, such as "bfloat16".
   #   DTYPES = []
   #
   #   # Core's kinds of errors by name, and the class that each is raised as.

@@ -12,7 +12,18 @@ class ArrayTest < SharedMemoryTest
     "<f4" => [-3.25, 0.5, 1e30.to_f.then { |x| [x].pack("e").unpack1("e") }],
     "<f8" => [-3.25, 0.1, Float::MAX],
     "<c8" => [Complex(1.5, -2.5), Complex(0.0, 1.0), Complex(3.0, 0.0)],
-    "<c16" => [Complex(0.1, -0.2), Complex(0.0, 1.0), Complex(3.0, 0.0)]
+    "<c16" => [Complex(0.1, -0.2), Complex(0.0, 1.0), Complex(3.0, 0.0)],
+    "bfloat16" => [-3.25, 0.5, 2.0**127],
+    "complex32" => [Complex(1.5, -2.5), Complex(0.0, 1.0), Complex(65_504.0, 0.0)],
+    "bcomplex32" => [Complex(1.5, -2.5), Complex(0.0, 1.0), Complex(2.0**127, 0.0)],
+    "float8_e3m4" => [-3.25, 0.5, 15.5], "float8_e4m3" => [-3.25, 0.5, 240.0],
+    "float8_e4m3fn" => [-3.25, 0.5, 448.0], "float8_e4m3fnuz" => [-3.25, 0.5, 240.0],
+    "float8_e4m3b11fnuz" => [-3.25, 0.5, 30.0], "float8_e5m2" => [-3.5, 0.5, 57_344.0],
+    "float8_e5m2fnuz" => [-3.5, 0.5, 57_344.0], "float8_e8m0fnu" => [0.25, 1.0, 2.0**127],
+    "float6_e2m3fn" => [-3.25, 0.5, 7.5], "float6_e3m2fn" => [-3.5, 0.5, 28.0],
+    "float4_e2m1fn" => [-3.0, 0.5, 6.0],
+    "int1" => [-1, 0, -1], "int2" => [-2, 0, 1], "int4" => [-8, 1, 7],
+    "uint1" => [0, 1, 0], "uint2" => [0, 1, 3], "uint4" => [0, 1, 15]
   }.freeze
 
   def array(dtype = :int32, shape = [2, 3, 4])
@@ -56,6 +67,15 @@ class ArrayTest < SharedMemoryTest
     end
     assert_equal ["<i4", "|b1", "<f2", "<c8", "|u1"], names
     assert_equal "<i4", Shmarray::Array.create("int32", 1).dtype
+    assert_equal "bfloat16", Shmarray::Array.create(:bfloat16, 1).dtype
+  end
+
+  def test_a_dtype_that_the_table_lacks_has_its_name_and_its_bytes
+    a = Shmarray::Array.create('{"descr":"float9_e4m4","itemsize":2}', 3)
+    a[1] = "ab"
+    assert_equal ["\0\0".b, "ab".b, "\0\0".b], Shmarray::Array.attach(a.handle).to_a
+    error = assert_raises(TypeError) { a.sum }
+    assert_match(/float9_e4m4/, error.message)
   end
 
   def test_another_process_writes_what_this_one_reads

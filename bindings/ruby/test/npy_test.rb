@@ -7,7 +7,8 @@ class NpyTest < SharedMemoryTest
   include NpyFiles
 
   def test_an_array_of_every_dtype_and_order_comes_back
-    (Shmarray::DTYPES + [">i4", ">f8", "<M8[ns]", "|S5", "|V3"]).each do |dtype|
+    others = [">i4", ">f8", "<M8[ns]", "|S5", "|V3"]
+    (Shmarray::DTYPES.grep(/\A[<|]/) + others).each do |dtype|
       a = array(dtype)
       [a, a.transpose, a[1], a[true, 1..], a[0...0]].each do |source|
         Shmarray.save_npy(path("a.npy"), source)

@@ -32,7 +32,7 @@ class NpyWithNumpyTest < SharedMemoryTest
     File.binread(path(name))
   end
 
-  DTYPES = Shmarray::DTYPES + [">i2", ">f8", "<M8[ns]", "|S3", "<U2"]
+  DTYPES = Shmarray::DTYPES.grep(/\A[<|]/) + [">i2", ">f8", "<M8[ns]", "|S3", "<U2"]
 
   def test_npy_files_are_numpys_byte_for_byte
     python(<<~PYTHON)

@@ -11,6 +11,8 @@ class ReductionsTest < SharedMemoryTest
     /f/ => ->(at) { (at * 37 % 101 - 50) / 8.0 },
     /c/ => ->(at) { Complex(at * 37 % 101 - 50, at % 7) / 8.0 }
   }.freeze
+  # The dtypes without names of their own, which have few numbers.
+  TYPE_STRINGS = Shmarray::DTYPES.grep(/\A[<|]/).freeze
   SHAPE = [3, 4, 5].freeze
   # The dtype itself, unless the table has another.
   SUMS = { /b|i/ => "<i8", /u/ => "<u8" }.freeze
@@ -52,8 +54,20 @@ class ReductionsTest < SharedMemoryTest
     nested.transpose
   end
 
+  def test_elements_of_dtypes_by_name_are_reduced_as_numbers
+    a = Shmarray::Array.create(:float8_e4m3fn, 4)
+    a[nil] = [1.5, -2.0, 0.25, 448.0]
+    assert_equal [447.75, -2.0, 448.0, 111.9375], [a.sum, a.min, a.max, a.mean]
+    b = Shmarray::Array.create(:int4, 4)
+    b[nil] = [7, 7, -8, 0]
+    assert_equal [6, -8, 7, 1.5], [b.sum, b.min, b.max, b.mean]
+    c = Shmarray::Array.create(:uint4, 3)
+    c[nil] = [2, 0, 2]
+    assert_equal [1, 0, 2], c.bincount.to_a
+  end
+
   def each_view
-    Shmarray::DTYPES.product(%i[C F], VIEWS.to_a) do |dtype, order, (name, view)|
+    TYPE_STRINGS.product(%i[C F], VIEWS.to_a) do |dtype, order, (name, view)|
       yield view.call(array(dtype, order: order)), "#{dtype} #{order} #{name}"
     end
   end

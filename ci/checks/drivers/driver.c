@@ -45,11 +45,28 @@ static uint16_t half_of(double value) {
                       ((unsigned)ldexp(fraction, 11) & 0x3ffU));
 }
 
+static uint16_t bfloat16_of(double value) {
+    const float narrow = (float)value;
+    uint32_t bits = 0;
+    memcpy(&bits, &narrow, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
 static double real_part(int64_t k) { return (double)k / 2 - 3.25; }
 
 static double imaginary_part(int64_t k) { return 2.5 - (double)k; }
 
-// Each dtype: its number, its text, its C type, pattern(k).
+static uint32_t pair_of(uint16_t (*narrow)(double), int64_t k) {
+    return (uint32_t)narrow(imaginary_part(k)) << 16 | narrow(real_part(k));
+}
+
+// The lowest bits of a number, as ml_dtypes stores integers of fewer than eight.
+static uint8_t low_bits(int64_t number, unsigned count) {
+    return (uint8_t)((uint64_t)number & ((1U << count) - 1));
+}
+
+// Each dtype: its number, its text, its C type, pattern(k). C has no type for those that are named:
+// the bits are. A float of a byte is 1 or 2, which have the given bits.
 #define DTYPES(ROW)                                                                                \
     ROW(SHMA_BOOL, "|b1", bool, k % 3 == 0)                                                        \
     ROW(SHMA_INT8, "|i1", int8_t, 7 * k + 3 - 20)                                                  \
@@ -64,7 +81,27 @@ static double imaginary_part(int64_t k) { return 2.5 - (double)k; }
     ROW(SHMA_FLOAT32, "<f4", float, real_part(k))                                                  \
     ROW(SHMA_FLOAT64, "<f8", double, real_part(k))                                                 \
     ROW(SHMA_COMPLEX64, "<c8", float complex, real_part(k) + imaginary_part(k) * I)                \
-    ROW(SHMA_COMPLEX128, "<c16", double complex, real_part(k) + imaginary_part(k) * I)
+    ROW(SHMA_COMPLEX128, "<c16", double complex, real_part(k) + imaginary_part(k) * I)             \
+    ROW(SHMA_BFLOAT16, "bfloat16", uint16_t, bfloat16_of(real_part(k)))                            \
+    ROW(SHMA_COMPLEX32, "complex32", uint32_t, pair_of(half_of, k))                                \
+    ROW(SHMA_BCOMPLEX32, "bcomplex32", uint32_t, pair_of(bfloat16_of, k))                          \
+    ROW(SHMA_FLOAT8_E3M4, "float8_e3m4", uint8_t, k % 2 ? 0x40 : 0x30)                             \
+    ROW(SHMA_FLOAT8_E4M3, "float8_e4m3", uint8_t, k % 2 ? 0x40 : 0x38)                             \
+    ROW(SHMA_FLOAT8_E4M3FN, "float8_e4m3fn", uint8_t, k % 2 ? 0x40 : 0x38)                         \
+    ROW(SHMA_FLOAT8_E4M3FNUZ, "float8_e4m3fnuz", uint8_t, k % 2 ? 0x48 : 0x40)                     \
+    ROW(SHMA_FLOAT8_E4M3B11FNUZ, "float8_e4m3b11fnuz", uint8_t, k % 2 ? 0x60 : 0x58)               \
+    ROW(SHMA_FLOAT8_E5M2, "float8_e5m2", uint8_t, k % 2 ? 0x40 : 0x3c)                             \
+    ROW(SHMA_FLOAT8_E5M2FNUZ, "float8_e5m2fnuz", uint8_t, k % 2 ? 0x44 : 0x40)                     \
+    ROW(SHMA_FLOAT8_E8M0FNU, "float8_e8m0fnu", uint8_t, k % 2 ? 0x80 : 0x7f)                       \
+    ROW(SHMA_FLOAT6_E2M3FN, "float6_e2m3fn", uint8_t, k % 2 ? 0x10 : 0x08)                         \
+    ROW(SHMA_FLOAT6_E3M2FN, "float6_e3m2fn", uint8_t, k % 2 ? 0x10 : 0x0c)                         \
+    ROW(SHMA_FLOAT4_E2M1FN, "float4_e2m1fn", uint8_t, k % 2 ? 0x04 : 0x02)                         \
+    ROW(SHMA_INT1, "int1", uint8_t, low_bits(7 * k + 3 - 20, 1))                                   \
+    ROW(SHMA_INT2, "int2", uint8_t, low_bits(7 * k + 3 - 20, 2))                                   \
+    ROW(SHMA_INT4, "int4", uint8_t, low_bits(7 * k + 3 - 20, 4))                                   \
+    ROW(SHMA_UINT1, "uint1", uint8_t, low_bits(7 * k + 3, 1))                                      \
+    ROW(SHMA_UINT2, "uint2", uint8_t, low_bits(7 * k + 3, 2))                                      \
+    ROW(SHMA_UINT4, "uint4", uint8_t, low_bits(7 * k + 3, 4))
 
 #define NUMBER_AND_TEXT(number, text, type, pattern) {number, text},
 static const struct {

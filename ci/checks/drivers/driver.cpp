@@ -59,14 +59,9 @@ T pattern(std::int64_t k) {
         return real;
 }
 
-/// The dtypes' texts, in the order of their numbers, as `element_types` has their types.
-constexpr const char *texts[] = {"|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2",
-                                 "<u4", "<u8", "<f2", "<f4", "<f8", "<c8", "<c16"};
-static_assert(std::size(texts) == SHMA_DTYPE_COUNT, "a dtype of shmarray.h has no text in texts");
-
 template <class Act, class... Elements>
 void for_each_of(shmarray::detail::type_list<Elements...>, Act act) {
-    const char *const *text = texts;
+    const char *const *text = shmarray::detail::element_texts;
     (act(Elements(), *text++), ...);
 }
 

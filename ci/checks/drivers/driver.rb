@@ -453,13 +453,15 @@ class Driver
   end
 
   def pattern(dtype, number)
-    bits = dtype[2..].to_i * 8
-    case dtype[1]
-    when "b" then (number % 3).zero?
-    when "i" then wrap(7 * number + 3 - 20 + 2**(bits - 1), bits) - 2**(bits - 1)
-    when "u" then wrap(7 * number + 3, bits)
-    when "f" then number / 2.0 - 3.25
-    when "c" then Complex(number / 2.0 - 3.25, 2.5 - number)
+    by_name = dtype.match?(/\A[a-z]/)
+    bits = by_name ? dtype[/\d+/].to_i : dtype[2..].to_i * 8
+    case dtype
+    when "|b1" then (number % 3).zero?
+    when /\A[<|]?i/ then wrap(7 * number + 3 - 20 + 2**(bits - 1), bits) - 2**(bits - 1)
+    when /\A[<|]?u/ then wrap(7 * number + 3, bits)
+    when /\Afloat/ then 1.0 + number % 2
+    when /\A<f|bfloat/ then number / 2.0 - 3.25
+    when /\A<?c|bcomplex/ then Complex(number / 2.0 - 3.25, 2.5 - number)
     else raise TypeError, "no elements of dtype #{dtype}"
     end
   end

@@ -578,12 +578,14 @@ fn written(array: &Array) -> Answer {
 
 /// Returns the value of element k.
 fn pattern(dtype: &DType, k: i64) -> Number {
-    let bits = 8 * dtype.itemsize();
+    let range = dtype.code().integer_range();
+    let bits = range.map_or(0, |(least, most)| (most - least + 1).ilog2().into());
     let real = k as f64 / 2.0 - 3.25;
     match dtype.kind() {
         Some(DTypeKind::Bool) => Number::Bool(k % 3 == 0),
         Some(DTypeKind::Signed) => Number::Integer(wrap(7 * k + 3 - 20, bits)),
         Some(DTypeKind::Unsigned) => Number::Integer(wrap(7 * k + 3, bits).rem_euclid(1 << bits)),
+        Some(DTypeKind::Float) if dtype.itemsize() == 1 => Number::Float((1 + k % 2) as f64),
         Some(DTypeKind::Float) => Number::Float(real),
         Some(DTypeKind::Complex) => Number::Complex(real, 2.5 - k as f64),
         Some(kind) => panic!("no value of the line protocol for {kind:?}"),

@@ -17,6 +17,15 @@ UNUSED = 0
 LIVE = 1
 FREE = 3
 DEAD = 4
+# The dtypes by name whose elements take several bytes, and all others.
+WIDE = {"bfloat16": 2, "complex32": 4, "bcomplex32": 4}
+BYTES = [
+    *("float8_e3m4", "float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz"),
+    *("float8_e5m2", "float8_e5m2fnuz", "float8_e8m0fnu"),
+    *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
+    *("int1", "int2", "int4"),
+    *("uint1", "uint2", "uint4"),
+]
 PERSIST = 1  # so that walking them does not give them back
 LOCK_ONLY = 2
 
@@ -28,6 +37,8 @@ def segment_id(number):
 def dtype_itemsize(dtype):
     if isinstance(dtype, dict):
         return dtype["itemsize"]
+    if dtype[0] not in "<>|":
+        return WIDE.get(dtype, 1)
     count = int(dtype[2:].split("[")[0])
     return 4 * count if dtype[1] == "U" else count
 
@@ -239,6 +250,10 @@ def golden_segments():
         "uint64": Segment(17, "<u8", [2], struct.pack("<2Q", 7, 2**64 - 1)),
         "float32": Segment(18, "<f4", [3], struct.pack("<3f", 0.5, -2, float("-inf"))),
         "complex64": Segment(19, "<c8", [2], struct.pack("<4f", 2.5, -1.5, 0, 96)),
+        "bfloat16": Segment(21, "bfloat16", [3], struct.pack("<3H", 0x3F80, 0xC000, 0xFF80)),
+        "complex32": Segment(22, "complex32", [2], struct.pack("<4e", 2.5, -1.5, 0, 96)),
+        "bcomplex32": Segment(23, "bcomplex32", [1], struct.pack("<2H", 0x4020, 0xBFC0)),
+        **{name: Segment(24 + at, name, [256], bytes(range(256))) for at, name in enumerate(BYTES)},
         "cells": Cells(
             14,
             [
@@ -362,6 +377,9 @@ def bad_handles(golden):
         (with_('"<i4"', '"|O8"'), "dtype"),
         (with_('"<i4"', "4"), "dtype"),
         (with_('"<i4"', '{"descr":[["a","<i4"]]}'), "dtype"),
+        (with_('"<i4"', '"float9_e4m4"'), "dtype"),
+        (with_('"<i4"', '"int32"'), "dtype"),
+        (with_('"<i4"', '{"descr":"int4","itemsize":1}'), "dtype"),
         (with_("goldengold", "../../../e"), "segment"),
         (with_("goldengoldaa", "goldengoldzz"), "no segment"),
         (with_('aa"', 'aa.01"'), "segment"),

@@ -24,6 +24,16 @@ COUNTS = {"scalar": 1, "empty": 0}
 NUMO_LACKS = {"|b1": "Numo::Bit packs bits, a bool is a byte", "<f2": "Numo has no float16"}
 
 
+def lacks(maker, dtype):
+    """Returns why a language has no elements of a dtype. None if it must have them."""
+    is_by_name = dtype[0] not in "<|"
+    if maker == "numo":
+        return "Numo has only NumPy's dtypes" if is_by_name else NUMO_LACKS.get(dtype)
+    if maker == "cpp" and is_by_name and dtype != "bfloat16":
+        return "C++ has no such type"
+    return None
+
+
 class Tally:
     def __init__(self):
         self.outcomes = []
@@ -152,7 +162,7 @@ def channel_pair(maker, user, dtype, tally):
     """Hands a channel from maker to user by its handle and by its name; user receives a message."""
     for way in ("handle", "name"):
         what = f"{maker.name} to {user.name}, a channel of {dtype} by its {way}"
-        name = f"{maker.name}-{user.name}-{dtype[1:]}-{way}"
+        name = f"{maker.name}-{user.name}-{dtype.lstrip('<|')}-{way}"
         made = maker.ask(f"publish {name} {dtype}")
         if tally.check(what, made, lambda answer: answer.startswith("ok {")):
             address = made[3:] if way == "handle" else name
@@ -170,11 +180,11 @@ def run_pairs(drivers, tally):
         other = drivers[user] if user != maker else drivers[user].twin
         for dtype, layout in itertools.product(has["rust"], LAYOUTS):
             if dtype not in has[maker]:
-                reason = NUMO_LACKS.get(dtype) if maker == "numo" else None
+                reason = lacks(maker, dtype)
                 if reason is None:
                     tally.fail(f"{maker} has no {dtype}, which no skip allows")
                 else:
-                    tally.skip(f"{dtype} made by Numo: {reason}")
+                    tally.skip(f"{dtype} made by {maker}: {reason}")
                 continue
             pair(drivers[maker], other, dtype, layout, dtype in has[user], tally)
             if layout == "c" and dtype in has[user]:

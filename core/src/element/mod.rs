@@ -55,7 +55,7 @@ macro_rules! rows {
     ($(
         $(#[$doc:meta])*
         $code:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-        $(as $wider:ty)?;
+        $(as $wider:ident)?;
     )*) => {
         $(
             // SAFETY: `Element` needs a row whose items have this size and meaning, and the table
@@ -223,9 +223,10 @@ mod tests {
     /// Returns elements of a kind: the extremes of integers, and numbers that every float has.
     fn elements(dtype: &DType) -> Vec<Number> {
         match (dtype.kind(), dtype.code().integer_range()) {
-            (_, Some((least, most))) => [least, 7, most].map(Number::Integer).to_vec(),
+            (_, Some((least, most))) => [least, 0, most].map(Number::Integer).to_vec(),
             (Some(DTypeKind::Bool), _) => [true, false].map(Number::Bool).to_vec(),
             (Some(DTypeKind::Complex), _) => vec![Number::Complex(0.5, -2.0)],
+            _ if dtype.itemsize() == 1 => [0.5, 1.0, 4.0].map(Number::Float).to_vec(),
             _ => [-0.5, 96.0, f64::NEG_INFINITY].map(Number::Float).to_vec(),
         }
     }

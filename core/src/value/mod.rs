@@ -2,6 +2,7 @@
 
 pub(crate) mod error;
 pub(crate) mod json;
+pub mod small;
 pub(crate) mod dtype;
 pub(crate) mod shape;
 pub(crate) mod name;

@@ -3,7 +3,7 @@
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from . import _core
 from ._codec import _pickler
@@ -105,13 +105,21 @@ def handle(a: NDArray[Any]) -> Handle:
     return _core.handle(a)
 
 
-def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> NDArray[Any]:
+def attach(
+    handle_or_text_or_name: Handle | str,
+    *,
+    readonly: bool = False,
+    dtype: DTypeLike | None = None,
+) -> NDArray[Any]:
     """Returns the array of a handle, of a handle's text, or of a name: the same memory, no copy.
 
     With ``readonly`` the memory is mapped without the right to write, which no flag can restore.
+    With ``dtype`` the elements are seen as of that dtype, which has their size. A process needs
+    this where it lacks their own, such as a ``bfloat16`` without the package ``ml_dtypes``.
 
     Raises FileNotFoundError if there is no such segment or name, StaleHandleError if the segment
-    has another array by now, ValueError naming the field for a text that is no handle,
+    has another array by now, ValueError naming the field for a text that is no handle or for a
+    dtype of another size, ImportError if the package that has the array's dtype is missing,
     PermissionError if the segment belongs to somebody else, Error for an invalid segment.
 
     >>> import shmarray
@@ -121,7 +129,8 @@ def attach(handle_or_text_or_name: Handle | str, *, readonly: bool = False) -> N
     >>> b.tolist(), b.flags.writeable
     ([1.5, 0.0, 0.0], False)
     """
-    return _core.attach(handle_or_text_or_name, readonly)
+    seen = None if dtype is None else np.dtype(dtype)
+    return _core.attach(handle_or_text_or_name, readonly, seen)
 
 
 def unlink(name: str) -> None:

@@ -4,7 +4,8 @@ use half::slice::HalfFloatSliceExt;
 use num_complex::Complex;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
-use crate::value::dtype::with_dtypes;
+use crate::value::dtype::{DTypeKind, TypeCode, with_dtypes};
+use crate::value::number::Number;
 
 /// An element of a dtype with arithmetic, or a part of a complex one.
 pub(super) trait Item: FromBytes + Immutable + KnownLayout + Copy {
@@ -40,11 +41,41 @@ impl<T> Parts for Complex<T> {
     type Part = T;
 }
 
+/// The numbers that the bytes of a dtype `as byte` stand for. One loop over bytes serves all of
+/// these dtypes.
+pub(super) enum NumbersOfBytes {
+    Floats(Box<[f32; 256]>),
+    Integers(Box<[i8; 256]>),
+}
+
+impl NumbersOfBytes {
+    /// Returns those of a dtype. `None` for any other.
+    #[allow(unsafe_code)]
+    pub(super) fn of(code: TypeCode) -> Option<Self> {
+        if !code.is_in_byte() {
+            return None;
+        }
+        // SAFETY: an element of the dtype can be read at the address, since it takes one byte.
+        let number = |byte: u8| unsafe { Number::read(code, &raw const byte) };
+        let all = std::array::from_fn::<_, 256, _>(|byte| number(byte as u8));
+        Some(match code.kind()? {
+            DTypeKind::Float => Self::Floats(Box::new(all.map(|number| match number {
+                Some(Number::Float(float)) => float as f32, // exact
+                _ => unreachable!("an element of a float dtype is a float"),
+            }))),
+            _ => Self::Integers(Box::new(all.map(|number| match number {
+                Some(Number::Integer(whole)) => whole as i8, // of at most four bits
+                _ => unreachable!("an element of an integer dtype is an integer"),
+            }))),
+        })
+    }
+}
+
 macro_rules! items {
     ($(
         $(#[$doc:meta])*
         $code:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-        $(as $wider:ty)?;
+        $(as $wider:ident)?;
     )*) => {
         $(item!($kind $type $(as $wider)?);)*
     };
@@ -55,7 +86,8 @@ macro_rules! items {
 macro_rules! item {
     (Bool $type:ty) => {};
     (Complex $type:ty) => {};
-    (Float $type:ty as $wider:ty) => {
+    ($kind:ident $type:ty as byte) => {};
+    (Float $type:ty as $wider:ident) => {
         impl Item for $type {
             type Value = $wider;
 
@@ -92,7 +124,8 @@ macro_rules! item_of {
     };
 }
 
-/// Evaluates `$body` with `$item` as the type of a dtype's items. `Opaque` has none.
+/// Evaluates `$body` with `$item` as the type of a dtype's items. `Opaque` has none, and neither
+/// have the rows whose elements are numbers of a byte ([`NumbersOfBytes`]).
 macro_rules! with_items {
     ($code:expr, $item:ident => $body:expr, else $other:expr) => {
         with_dtypes!(arms, ($code), item_arm, ($item), ($body), ($other))
@@ -120,28 +153,34 @@ macro_rules! arms {
         $(
             $(#[$doc:meta])*
             $row:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-            $(as $wider:ty)?;
+            $(as $wider:ident)?;
         )*
     ) => {
         match $code {
-            $(TypeCode::$row => $arm!($kind $type, $alias, $body, $other),)*
+            $(TypeCode::$row => $arm!($kind $type $(as $wider)?, $alias, $body, $other),)*
             TypeCode::Opaque => $other,
         }
     };
 }
 
 macro_rules! item_arm {
-    ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {{
+    ($kind:ident $type:ty as byte, $item:ident, $body:expr, $other:expr) => {
+        $other
+    };
+    ($kind:ident $type:ty $(as $wider:ident)?, $item:ident, $body:expr, $other:expr) => {{
     type $item = item_of!($kind $type);
         $body
     }};
 }
 
 macro_rules! integer_arm {
-    (Float $type:ty, $item:ident, $body:expr, $other:expr) => {
+    (Float $type:ty $(as $wider:ident)?, $item:ident, $body:expr, $other:expr) => {
         $other
     };
     (Complex $type:ty, $item:ident, $body:expr, $other:expr) => {
+        $other
+    };
+    ($kind:ident $type:ty as byte, $item:ident, $body:expr, $other:expr) => {
         $other
     };
     ($kind:ident $type:ty, $item:ident, $body:expr, $other:expr) => {
@@ -150,7 +189,7 @@ macro_rules! integer_arm {
 }
 
 macro_rules! element_arm {
-    ($kind:ident $type:ty, $element:ident, $body:expr, $other:expr) => {{
+    ($kind:ident $type:ty $(as $wider:ident)?, $element:ident, $body:expr, $other:expr) => {{
         type $element = $type;
         $body
     }};

@@ -3,10 +3,10 @@
 //! | | sum | mean | min, max | bincount |
 //! |---|---|---|---|---|
 //! | bool | int64 | float64 | bool | uint64 |
-//! | int8 to int64 | int64 | float64 | same | uint64 |
-//! | uint8 to uint64 | uint64 | float64 | same | uint64 |
-//! | float16, float32, float64 | same | float64 | same | refused |
-//! | complex64, complex128 | same | complex128 | refused: they have no order | refused |
+//! | int1 to int64 | int64 | float64 | same | uint64 |
+//! | uint1 to uint64 | uint64 | float64 | same | uint64 |
+//! | float4 to float64, bfloat16 | same | float64 | same | refused |
+//! | complex | same | complex128 | refused: they have no order | refused |
 //! | any other | refused | refused | refused | refused |
 //!
 //! The table gives the dtype of results along axes, which are a new array. An integer sum that does

@@ -3,7 +3,8 @@
 use super::counts::Counts;
 use super::extremes::{Greatest, Least};
 use super::item::{
-    Item, Parts, Truth, arms, integer_arm, item_arm, item_of, with_integers, with_items,
+    Item, NumbersOfBytes, Parts, Truth, arms, integer_arm, item_arm, item_of, with_integers,
+    with_items,
 };
 use super::reduction::{AT_ONCE, Ended, Reduction};
 use super::sums::{Fold, Summand};
@@ -70,7 +71,16 @@ impl<'a> ReductionRequest<'a> {
     /// Counts the elements; at least `min_length` counts for each result.
     pub(super) fn count(&self, min_length: u64, go_on: GoOn<'_>) -> Ended<Counts> {
         let mut counts = Counts::new(self.results(), min_length as usize)?;
-        with_integers!(self.code, T => self.walk::<T>(&mut counts, go_on), else self.refused())?;
+        match NumbersOfBytes::of(self.code) {
+            Some(NumbersOfBytes::Integers(numbers)) => {
+                self.walk::<u8>(&mut OfBytes::new(&numbers, &mut counts), go_on)?;
+            }
+            _ => with_integers!(
+                self.code,
+                T => self.walk::<T>(&mut counts, go_on),
+                else self.refused()
+            )?,
+        }
         counts.cut(min_length as usize);
         Ok(counts)
     }
@@ -87,6 +97,13 @@ impl<'a> ReductionRequest<'a> {
 
     /// Calls `give` with the results in C order, [`AT_ONCE`] at a time.
     pub(super) fn fold(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
+        match NumbersOfBytes::of(self.code) {
+            Some(NumbersOfBytes::Floats(numbers)) => return self.fold_bytes(&numbers, go_on, give),
+            Some(NumbersOfBytes::Integers(numbers)) => {
+                return self.fold_bytes(&numbers, go_on, give);
+            }
+            None => {}
+        }
         match self.reduction {
             Reduction::Min => {
                 with_items!(
@@ -112,9 +129,37 @@ impl<'a> ReductionRequest<'a> {
         }
     }
 
+    /// Folds the numbers that the elements, which are bytes, stand for.
+    fn fold_bytes<N: Summand>(&self, numbers: &[N; 256], go_on: GoOn<'_>, give: Give<'_>) -> Ended
+    where
+        Least<N>: Fold<N>,
+        Greatest<N>: Fold<N>,
+    {
+        match self.reduction {
+            Reduction::Min => self.fold_bytes_by::<N, Least<N>>(numbers, go_on, give),
+            Reduction::Max => self.fold_bytes_by::<N, Greatest<N>>(numbers, go_on, give),
+            _ => self.fold_bytes_by::<N, N::Sum>(numbers, go_on, give),
+        }
+    }
+
+    fn fold_bytes_by<N: Copy, F: Fold<N>>(
+        &self,
+        numbers: &[N; 256],
+        go_on: GoOn<'_>,
+        give: Give<'_>,
+    ) -> Ended {
+        let mut folds = Folds::<F>::new(self.results())?;
+        self.walk::<u8>(&mut OfBytes::new(numbers, &mut folds), go_on)?;
+        self.give_all::<N, F>(&folds, give)
+    }
+
     fn fold_by<T: Item, F: Fold<T::Value>>(&self, go_on: GoOn<'_>, give: Give<'_>) -> Ended {
         let mut folds = Folds::<F>::new(self.results() * self.parts())?;
         self.walk::<T>(&mut folds, go_on)?;
+        self.give_all::<T::Value, F>(&folds, give)
+    }
+
+    fn give_all<N, F: Fold<N>>(&self, folds: &Folds<F>, give: Give<'_>) -> Ended {
         let mean_of = (self.reduction == Reduction::Mean).then(|| self.elements_per_result());
         for folds in folds.0.chunks(AT_ONCE) {
             let numbers: Vec<_> = folds.iter().map(|fold| fold.number(mean_of)).collect();
@@ -203,6 +248,33 @@ fn complex(parts: &[Number]) -> Number {
     match *parts {
         [Number::Float(re), Number::Float(im)] => Number::Complex(re, im),
         _ => unreachable!("the parts of a complex number are floats"),
+    }
+}
+
+/// Gives a sink the numbers that bytes stand for.
+struct OfBytes<'a, N, S> {
+    numbers: &'a [N; 256],
+    sink: &'a mut S,
+    space: Vec<N>,
+}
+
+impl<'a, N, S> OfBytes<'a, N, S> {
+    fn new(numbers: &'a [N; 256], sink: &'a mut S) -> Self {
+        Self { numbers, sink, space: vec![] }
+    }
+}
+
+impl<N: Copy, S: Sink<N>> Sink<u8> for OfBytes<'_, N, S> {
+    fn take_run(&mut self, result: usize, run: &[u8]) -> Ended {
+        self.space.clear();
+        self.space.extend(run.iter().map(|&byte| self.numbers[usize::from(byte)]));
+        self.sink.take_run(result, &self.space)
+    }
+
+    fn take_each(&mut self, result: usize, step: isize, row: &[u8]) -> Ended {
+        self.space.clear();
+        self.space.extend(row.iter().map(|&byte| self.numbers[usize::from(byte)]));
+        self.sink.take_each(result, step, &self.space)
     }
 }
 

@@ -7,12 +7,10 @@
 //! The rounding error of each addition of a block to the total is kept, and the errors are added to
 //! the total last (Sum2 of Ogita, Rump and Oishi, "Accurate sum and dot product", SIAM J. Sci.
 //! Comput. 26, 2005, with Knuth's TwoSum). Let u = 2⁻⁵³. A number takes part in at most 16 + 4
-//! additions in its leaf and in 6 above it, so the error of a block's sum is at most 26 u times the
+//! additions in its leaf and in 7 above it, so the error of a block's sum is at most 27 u times the
 //! sum of the magnitudes of its numbers; the totals add 2 u, and (u m)² for m blocks. Together, for
 //! fewer than 2²⁶ blocks (10¹¹ numbers side by side), the error is at most [`ERROR_BOUND`] times
 //! the sum of the magnitudes.
-
-use half::f16;
 
 use super::walk::BLOCK_BYTES;
 use crate::value::number::Number;
@@ -170,8 +168,8 @@ const LANES: usize = 16;
 /// The numbers of a leaf, which are added to the lanes one after the other.
 const LEAF: usize = 16 * LANES;
 
-/// At least the number of leaves of a block.
-const MOST_LEAVES: usize = BLOCK_BYTES / size_of::<f16>() / LEAF + 1;
+/// At least the number of leaves of a block: a number takes at least a byte.
+const MOST_LEAVES: usize = BLOCK_BYTES / LEAF + 1;
 
 #[inline(always)]
 fn pairwise<N: Copy + Into<f64>>(run: &[N]) -> f64 {

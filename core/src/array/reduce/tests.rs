@@ -478,3 +478,11 @@ fn an_infinity_stays_one_and_two_that_differ_are_no_number() {
         sum([f64::INFINITY, 1.0, f64::NEG_INFINITY]).is_nan() && sum([1.0, f64::NAN, 1.0]).is_nan()
     );
 }
+
+#[test]
+fn a_whole_block_of_bytes_is_summed() {
+    let bytes = vec![0x3C; 3 * walk::BLOCK_BYTES + 5]; // 1.0 of float8_e5m2
+    let layout = row(bytes.len(), 1);
+    let sum = reduced(&bytes, &layout, TypeCode::Float8E5M2, Reduction::Sum, &[0]).unwrap();
+    assert_eq!(sum, [Number::Float(bytes.len() as f64)]);
+}

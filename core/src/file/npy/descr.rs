@@ -214,13 +214,14 @@ fn too_large() -> Fault {
     fault("the size of an item overflows")
 }
 
-/// Appends the `descr` of a dtype, as NumPy writes it.
+/// Appends the `descr` of a dtype, as NumPy writes it. That of a dtype by name is its bytes, `<V2`,
+/// because NumPy reads no name unless the package that has it is imported.
 ///
 /// # Errors
 /// [`Error::InvalidDType`] for a structured dtype whose fields overlap or are out of order.
 pub(super) fn write(dtype: &DType, to: &mut String) -> Result<()> {
-    if !dtype.text().starts_with('{') {
-        write_text(dtype.text(), to);
+    if dtype.is_by_name() || !dtype.text().starts_with('{') {
+        write_plain(dtype, to);
         return Ok(());
     }
     let described: Value = serde_json::from_str(dtype.text()).unwrap_or_default();
@@ -230,11 +231,20 @@ pub(super) fn write(dtype: &DType, to: &mut String) -> Result<()> {
     })
 }
 
+fn write_plain(dtype: &DType, to: &mut String) {
+    if dtype.is_by_name() {
+        write_text(&format!("<V{}", dtype.itemsize()), to);
+    } else {
+        write_text(dtype.text(), to);
+    }
+}
+
 /// Appends a format: text, `[format, shape]`, or an object of `descr` and `itemsize`.
 fn write_format(format: &Value, to: &mut String) -> Option<()> {
     match format {
-        Value::String(text) => write_text(text, to),
+        Value::String(text) => write_plain(&DType::parse(text).ok()?, to),
         Value::Object(described) => match described.get("descr")? {
+            Value::String(_) => write_plain(&DType::parse(&format.to_string()).ok()?, to),
             Value::Array(fields) => write_fields(fields, to)?,
             Value::Object(fields) => {
                 let itemsize = described.get("itemsize")?.as_u64()?;
@@ -356,6 +366,7 @@ fn plain_format(format: &Value) -> Option<Value> {
         _ => return Some(format.clone()),
     };
     match described.get("descr")? {
+        Value::String(_) => Some(format.clone()),
         Value::Object(fields) => {
             in_order(fields, described.get("itemsize")?.as_u64()?).map(Value::Array)
         }
@@ -398,6 +409,8 @@ mod tests {
             ("'<U5'", "<U5"),
             ("'<M8[ns]'", "<M8[ns]"),
             ("'|V7'", "|V7"),
+            ("'bfloat16'", "bfloat16"),
+            ("'int4'", "int4"),
         ] {
             assert_eq!(
                 items(written).unwrap(),
@@ -427,6 +440,11 @@ mod tests {
         let mut written = String::new();
         write(&DType::parse(aligned).unwrap(), &mut written).unwrap();
         assert_eq!(written, "[('a', '|u1'), ('', '|V7'), ('b', '<f8', (2,)), ('', '|V8')]");
+        let named = r#"{"descr":{"names":["a","b"],"formats":["bfloat16",["int4",[2]]],
+            "offsets":[0,2]},"itemsize":4}"#;
+        written.clear();
+        write(&DType::parse(named).unwrap(), &mut written).unwrap();
+        assert_eq!(written, "[('a', '<V2'), ('b', '<V1', (2,))]");
         let overlapping = aligned.replace("[0,8]", "[8,8]");
         assert!(write(&DType::parse(&overlapping).unwrap(), &mut written).is_err());
     }

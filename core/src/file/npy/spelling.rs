@@ -156,6 +156,9 @@ fn item(text: &str) -> SpelledItem {
     let named = |names: &[(&str, &'static str)], wanted: &str| {
         names.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
     };
+    if DType::ALL.iter().any(|row| row.is_by_name() && row.text() == text) {
+        return SpelledItem { text: text.to_owned(), is_object: false, shape: None };
+    }
     let (order, rest) = split_order(text);
     let in_table = || DType::ALL.iter().find(|dtype| dtype.name() == text).map(|row| row.text());
     let dated = |name, short| rest.strip_prefix(name).map(|unit| format!("{short}{unit}"));
@@ -215,6 +218,8 @@ mod tests {
             ("object", "|O"),
             ("|O8", "|O"),
             ("|i4", "<i4"),
+            ("int4", "int4"),
+            ("2bfloat16, f4", "bfloat16[2] <f4"),
             ("3i4", "<i4[3]"),
             ("1i4", "<i4"),
             ("(2, 3)>f8", ">f8[2, 3]"),

@@ -1,10 +1,11 @@
 //! Dtypes: one table of element types that every language shares, and types known by their size
 //! only.
 //!
-//! A dtype is NumPy's array-interface type string (`"<i4"`) or, for structured types, a JSON object
-//! `{"descr":…,"itemsize":…}` whose `descr` only NumPy understands. This crate understands what it
-//! needs to check bounds: the item size. A type outside the table is [`TypeCode::Opaque`], which
-//! every language can attach as items of so many bytes.
+//! A dtype is NumPy's array-interface type string (`"<i4"`), the name of a row of the table that
+//! has none (`"bfloat16"`) or, for structured types, a JSON object `{"descr":…,"itemsize":…}` whose
+//! `descr` only NumPy understands. For a named dtype that the table lacks, `descr` is the name.
+//! This crate understands what it needs to check bounds: the item size. A type outside the table is
+//! [`TypeCode::Opaque`], which every language can attach as items of so many bytes.
 //!
 //! Source of the type strings: NumPy reference, "The array interface protocol", `typestr`.
 
@@ -24,6 +25,8 @@ pub(crate) use table::with_dtypes;
 pub const MAX_ITEMSIZE: u64 = i32::MAX as u64;
 /// The longest text of a dtype in a handle or a segment, in bytes.
 pub(crate) const MAX_DTYPE_BYTES: usize = 32 * 1024;
+/// The longest name of a dtype that the table lacks, in bytes.
+const MAX_NAME_BYTES: usize = 64;
 
 /// The deepest nesting of a dtype in a handle: what the library that reads JSON takes, less the
 /// members around it.
@@ -33,7 +36,7 @@ macro_rules! define {
     ($(
         $(#[$doc:meta])*
         $code:ident = $number:literal, $name:literal, $text:literal, $type:ty: $kind:ident
-        $(as $wider:ty)?;
+        $(as $wider:ident)?;
     )*) => {
         /// The row of the table that a dtype is. The numbers are part of the C ABI and never
         /// change.
@@ -54,6 +57,14 @@ macro_rules! define {
                 match self {
                     $(Self::$code => Some(DTypeKind::$kind),)*
                     Self::Opaque => None,
+                }
+            }
+
+            /// Returns whether an element is a number of at most eight bits in a byte.
+            pub(crate) const fn is_in_byte(self) -> bool {
+                match self {
+                    $(Self::$code => is_byte!($($wider)?),)*
+                    Self::Opaque => false,
                 }
             }
 
@@ -81,6 +92,15 @@ macro_rules! define {
                 ),)*
             ];
         }
+    };
+}
+
+macro_rules! is_byte {
+    (byte) => {
+        true
+    };
+    ($($other:ident)?) => {
+        false
     };
 }
 
@@ -160,7 +180,30 @@ impl DType {
         Self::from_typestr(&format!("|V{itemsize}"))
     }
 
-    /// Parses a dtype: a type string such as `<i4`, or a structured type's JSON object.
+    /// Returns the dtype of a name. If the table lacks it, its items have this size.
+    ///
+    /// ```
+    /// use shmarray::{DType, TypeCode};
+    /// assert_eq!(DType::by_name("bfloat16", 2)?.code(), TypeCode::BFloat16);
+    /// assert_eq!(DType::by_name("posit8", 1)?.text(), r#"{"descr":"posit8","itemsize":1}"#);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] when the name has other characters than letters, digits and `_`, or
+    /// when the table has another size for it.
+    pub fn by_name(name: &str, itemsize: u64) -> Result<Self> {
+        match Self::ALL.iter().find(|dtype| dtype.name() == name) {
+            Some(row) if row.itemsize == itemsize => Ok(row.clone()),
+            Some(row) => Err(invalid(name, format!("its items have {} bytes", row.itemsize))),
+            None => {
+                check_name(name)?;
+                Self::from_structured(&format!(r#"{{"descr":"{name}","itemsize":{itemsize}}}"#))
+            }
+        }
+    }
+
+    /// Parses a dtype: a type string such as `<i4`, a name such as `bfloat16`, or a JSON object.
     ///
     /// # Errors
     /// [`Error::InvalidDType`] when it is neither, is too large, or refers to objects.
@@ -187,6 +230,9 @@ impl DType {
     fn from_typestr(text: &str) -> Result<Self> {
         if let Some(row) = Self::ALL.iter().find(|dtype| dtype.text() == text) {
             return Ok(row.clone());
+        }
+        if let Some(row) = Self::ALL.iter().find(|dtype| dtype.name() == text) {
+            return Err(invalid(text, format!("it is written as {}", row.text())));
         }
         let itemsize = typestr_itemsize(text)?;
         let json = quote(text).into();
@@ -250,11 +296,23 @@ impl DType {
         self.itemsize
     }
 
-    /// Returns the name for people, such as `int32`; for a type outside the table, its text.
+    /// Returns the name for people, such as `int32`; for a type outside the table, its name in the
+    /// text, or its text.
     #[must_use]
     pub fn name(&self) -> &str {
         let row = (self.code as usize).checked_sub(1);
-        row.map_or(self.text(), |row| NAMES[row])
+        row.map_or_else(|| self.name_in_text().unwrap_or(self.text()), |row| NAMES[row])
+    }
+
+    /// Returns the name of a dtype by name that the table lacks.
+    fn name_in_text(&self) -> Option<&str> {
+        self.json.strip_prefix("{\"descr\":\"")?.split('"').next()
+    }
+
+    /// Returns whether it is written by its name, because NumPy has no type string for it.
+    #[must_use]
+    pub fn is_by_name(&self) -> bool {
+        self.name_in_text().is_some() || self.text() == self.name() && self.code != TypeCode::Opaque
     }
 
     /// Returns the text that [`DType::parse`] reads: `<i4`, or a structured type's JSON object.
@@ -312,10 +370,25 @@ fn compact(json: &str, parsed: &Structured<'_>) -> Result<String> {
     if has_fractions(&descr) {
         return Err(invalid(json, "descr has a number that is not whole"));
     }
-    if !(descr.is_array() || descr.is_object()) {
-        return Err(invalid(json, "descr is neither a list nor an object"));
+    match &descr {
+        serde_json::Value::String(name) => check_name(name)?,
+        serde_json::Value::Array(_) | serde_json::Value::Object(_) => {}
+        _ => return Err(invalid(json, "descr is neither a list, nor an object, nor a name")),
     }
     Ok(format!(r#"{{"descr":{descr},"itemsize":{}}}"#, parsed.itemsize))
+}
+
+/// Checks the name of a dtype that the table lacks.
+fn check_name(name: &str) -> Result<()> {
+    let starts_well = name.starts_with(|first: char| first.is_ascii_alphabetic());
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+    if !starts_well || name.len() > MAX_NAME_BYTES || !name.bytes().all(plain) {
+        return Err(invalid(name, "a name has at most 64 of the characters A-Z a-z 0-9 _"));
+    }
+    match DType::ALL.iter().find(|row| row.name() == name) {
+        Some(row) => Err(invalid(name, format!("it is written as \"{}\"", row.text()))),
+        None => Ok(()),
+    }
 }
 
 /// Whether there are numbers with a fraction. No dtype has any, and they might not print as they
@@ -333,7 +406,7 @@ fn has_fractions(value: &serde_json::Value) -> bool {
 fn typestr_itemsize(text: &str) -> Result<u64> {
     let rest = text
         .strip_prefix(['<', '>', '|'])
-        .ok_or_else(|| invalid(text, "a type string starts with < > or |"))?;
+        .ok_or_else(|| invalid(text, "it is no name, and a type string starts with < > or |"))?;
     let kind = rest.chars().next().unwrap_or(' ');
     let rest = &rest[kind.len_utf8().min(rest.len())..];
     let (digits, unit) = rest.split_at(rest.find('[').unwrap_or(rest.len()));
@@ -426,8 +499,10 @@ mod tests {
     #[test]
     fn the_format_document_lists_the_rows() {
         let document = include_str!("../../../FORMAT.md");
-        let texts = DType::ALL.iter().map(DType::text).collect::<Vec<_>>().join(" ");
-        assert!(document.contains(&format!("\n    {texts}\n")), "FORMAT.md lacks: {texts}");
+        let start = document.find("\n    |b1 ").unwrap();
+        let listed = document[start..].split("\n\n").next().unwrap();
+        let texts = DType::ALL.iter().map(DType::text);
+        assert!(listed.split_whitespace().eq(texts.clone()), "FORMAT.md lacks: {texts:?}");
     }
 
     #[test]
@@ -451,6 +526,36 @@ mod tests {
                 (dtype.code(), dtype.itemsize(), dtype.text()),
                 (TypeCode::Opaque, bytes, text)
             );
+        }
+    }
+
+    #[test]
+    fn a_dtype_by_name_is_its_name() {
+        let dtype = DType::parse("bfloat16").unwrap();
+        assert_eq!((dtype.code(), dtype.itemsize()), (TypeCode::BFloat16, 2));
+        assert_eq!((dtype.json(), dtype.name()), ("\"bfloat16\"", "bfloat16"));
+        let by_name = DType::ALL.iter().filter(|dtype| dtype.is_by_name());
+        assert!(by_name.map(DType::code).eq(DType::ALL[14..].iter().map(DType::code)));
+    }
+
+    #[test]
+    fn a_name_that_the_table_lacks_is_kept_with_its_size() {
+        let text = r#"{"descr":"float9_e4m4","itemsize":2}"#;
+        let dtype = DType::parse(text).unwrap();
+        assert_eq!((dtype.code(), dtype.itemsize()), (TypeCode::Opaque, 2));
+        assert_eq!((dtype.text(), dtype.name()), (text, "float9_e4m4"));
+        assert!(dtype.is_by_name() && !DType::parse("|V2").unwrap().is_by_name());
+    }
+
+    #[test]
+    fn a_dtype_has_one_text() {
+        for (text, says) in [
+            ("float32", "it is written as <f4"),
+            (r#"{"descr":"bfloat16","itemsize":2}"#, "it is written as \"bfloat16\""),
+            (r#"{"descr":"int8","itemsize":1}"#, "it is written as \"|i1\""),
+        ] {
+            let error = DType::parse(text).unwrap_err().to_string();
+            assert!(error.contains(says), "{error}");
         }
     }
 
@@ -481,6 +586,10 @@ mod tests {
             "{}",
             r#"{"descr":[],"itemsize":-1}"#,
             r#"{"descr":1,"itemsize":1}"#,
+            r#"{"descr":"","itemsize":1}"#,
+            r#"{"descr":"<i4","itemsize":4}"#,
+            r#"{"descr":"a b","itemsize":4}"#,
+            "float9_e4m4",
             r#"{"descr":[],"itemsize":1,"itemsize":2}"#,
             r#"{"descr":[],"itemsize":1,"more":2}"#,
             r#"{"descr":[["a","<i4",[1e15]]],"itemsize":4}"#,

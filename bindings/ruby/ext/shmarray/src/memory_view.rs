@@ -13,7 +13,7 @@ use rb_sys::{
     VALUE, rb_memory_view_entry_t, rb_memory_view_register, rb_memory_view_t,
     ruby_memory_view_flags, ssize_t,
 };
-use shmarray::{Array, DType, DTypeKind, Order};
+use shmarray::{Array, DType, Order, TypeCode};
 
 use crate::array::{ArrayObject, bytes_of};
 use crate::slot_use::Held;
@@ -53,20 +53,20 @@ impl ExportedLayout {
 
 /// Returns the format in the letters of `Array#pack`. A dtype without a letter is unsigned bytes.
 fn format_of(dtype: &DType) -> String {
-    let letters = match (dtype.kind(), dtype.itemsize()) {
-        (Some(DTypeKind::Bool), _) | (Some(DTypeKind::Unsigned), 1) => "C",
-        (Some(DTypeKind::Unsigned), 2) => "S<",
-        (Some(DTypeKind::Unsigned), 4) => "L<",
-        (Some(DTypeKind::Unsigned), 8) => "Q<",
-        (Some(DTypeKind::Signed), 1) => "c",
-        (Some(DTypeKind::Signed), 2) => "s<",
-        (Some(DTypeKind::Signed), 4) => "l<",
-        (Some(DTypeKind::Signed), 8) => "q<",
-        (Some(DTypeKind::Float), 4) => "e",
-        (Some(DTypeKind::Float), 8) => "E",
-        (Some(DTypeKind::Complex), 8) => "ee",
-        (Some(DTypeKind::Complex), 16) => "EE",
-        (_, itemsize) => return format!("C{itemsize}"),
+    let letters = match dtype.code() {
+        TypeCode::Bool | TypeCode::UInt8 => "C",
+        TypeCode::UInt16 => "S<",
+        TypeCode::UInt32 => "L<",
+        TypeCode::UInt64 => "Q<",
+        TypeCode::Int8 => "c",
+        TypeCode::Int16 => "s<",
+        TypeCode::Int32 => "l<",
+        TypeCode::Int64 => "q<",
+        TypeCode::Float32 => "e",
+        TypeCode::Float64 => "E",
+        TypeCode::Complex64 => "ee",
+        TypeCode::Complex128 => "EE",
+        _ => return format!("C{}", dtype.itemsize()),
     };
     letters.to_owned()
 }
