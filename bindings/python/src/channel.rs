@@ -16,7 +16,6 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_int};
 use std::os::fd::IntoRawFd as _;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use pyo3::exceptions::{PyEOFError, PyRuntimeError, PyStopIteration};
@@ -36,7 +35,7 @@ use crate::wait::{at_once_or_in_steps, then_in_steps, wait_in_steps};
 use context::{Context, Made};
 pub(crate) use delivery::Delivery;
 use delivery::Held;
-use direct::{Counted, told_pyo3};
+use direct::{Counted, WithGil, told_pyo3};
 pub(crate) use methods::give_methods;
 use options::Options;
 pub(crate) use slot_array::has_borrowed;
@@ -173,13 +172,13 @@ impl Channel {
     }
 
     /// Receives the next message of a loop. Of the latest value it is newer than the last.
-    fn receive_next(&self, py: Python<'_>, last: &Mutex<Option<u64>>) -> PyResult<Held> {
+    fn receive_next(&self, py: Python<'_>, last: &WithGil<Option<u64>>) -> PyResult<Held> {
         if self.channel.mode() == ChannelMode::Latest {
-            let sequence = *last.lock().unwrap_or_else(PoisonError::into_inner);
+            let sequence = *last.borrow(py);
             self.is_newer(py, sequence, None).map_err(|error| stops(py, error))?;
         }
         let held = self.receive_held(py, None).map_err(|error| stops(py, error))?;
-        *last.lock().unwrap_or_else(PoisonError::into_inner) = Some(held.delivery.sequence());
+        *last.borrow(py) = Some(held.delivery.sequence());
         Ok(held)
     }
 
@@ -296,11 +295,11 @@ impl Channel {
     }
 
     fn __iter__(slf: Bound<'_, Self>) -> Arrays {
-        Arrays { channel: slf.unbind(), held: Mutex::new(None), last: Mutex::new(None) }
+        Arrays { channel: slf.unbind(), held: WithGil::new(None), last: WithGil::new(None) }
     }
 
     fn _deliveries(slf: Bound<'_, Self>) -> Deliveries {
-        Deliveries { channel: slf.unbind(), delivery: Mutex::new(None), last: Mutex::new(None) }
+        Deliveries { channel: slf.unbind(), delivery: WithGil::new(None), last: WithGil::new(None) }
     }
 
     /// Returns whether the latest value is newer than one, and waits for that.
@@ -480,15 +479,6 @@ fn refuse_twice(is_entered: bool) -> PyResult<()> {
     if is_entered { Err(PyRuntimeError::new_err("it is entered already")) } else { Ok(()) }
 }
 
-/// What a loop has received.
-fn take<T>(held: &Mutex<Option<T>>) -> Option<T> {
-    held.lock().unwrap_or_else(PoisonError::into_inner).take()
-}
-
-fn put<T>(held: &Mutex<Option<T>>, value: T) {
-    *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-}
-
 /// The array of a message, for a ``with``.
 pub(crate) struct ArrayContext {
     channel: Counted<Channel>,
@@ -571,9 +561,9 @@ fn finish(finish: impl FnOnce(Python<'_>) -> PyResult<()>) {
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Arrays {
     channel: Py<Channel>,
-    held: Mutex<Option<Held>>,
+    held: WithGil<Option<Held>>,
     /// The sequence number of the last message.
-    last: Mutex<Option<u64>>,
+    last: WithGil<Option<u64>>,
 }
 
 #[pymethods]
@@ -584,19 +574,21 @@ impl Arrays {
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let channel = self.channel.get();
-        if let Some(held) = take(&self.held) {
-            held.end(py, channel)?;
+        let before = self.held.borrow(py).take();
+        if let Some(before) = before {
+            before.end(py, channel)?;
         }
         let held = channel.receive_next(py, &self.last)?;
         let array = held.array.ndarray(py);
-        put(&self.held, held);
+        let before = self.held.borrow(py).replace(held);
+        drop(before); // that of another thread
         Ok(array)
     }
 }
 
 impl Drop for Arrays {
     fn drop(&mut self) {
-        if let Some(held) = take(&self.held) {
+        if let Some(held) = self.held.get_mut().take() {
             finish(|py| held.outlive(py, self.channel.get()));
         }
     }
@@ -607,9 +599,9 @@ impl Drop for Arrays {
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct Deliveries {
     channel: Py<Channel>,
-    delivery: Mutex<Option<Py<Delivery>>>,
+    delivery: WithGil<Option<Py<Delivery>>>,
     /// The sequence number of the last message.
-    last: Mutex<Option<u64>>,
+    last: WithGil<Option<u64>>,
 }
 
 #[pymethods]
@@ -619,19 +611,21 @@ impl Deliveries {
     }
 
     fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, Delivery>> {
-        if let Some(delivery) = take(&self.delivery) {
-            delivery.get().end(py)?;
+        let before = self.delivery.borrow(py).take();
+        if let Some(before) = before {
+            before.get().end(py)?;
         }
         let held = self.channel.get().receive_next(py, &self.last)?;
         let delivery = Bound::new(py, Delivery::new(py, self.channel.clone_ref(py), held))?;
-        put(&self.delivery, delivery.clone().unbind());
+        let before = self.delivery.borrow(py).replace(delivery.clone().unbind());
+        drop(before); // that of another thread
         Ok(delivery)
     }
 }
 
 impl Drop for Deliveries {
     fn drop(&mut self) {
-        if let Some(delivery) = take(&self.delivery) {
+        if let Some(delivery) = self.delivery.get_mut().take() {
             finish(|py| delivery.get().outlive(py));
         }
     }

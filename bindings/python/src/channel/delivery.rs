@@ -1,6 +1,5 @@
 //! A received message, with what its sender and the channel said of it.
 
-use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use pyo3::exceptions::PyValueError;
@@ -8,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use super::Channel;
-use super::direct::told_pyo3;
+use super::direct::{WithGil, told_pyo3};
 use super::slot_array::{Kept, SlotArray};
 use crate::first_use::interned;
 
@@ -50,7 +49,7 @@ impl Held {
 pub(crate) struct Delivery {
     channel: Py<Channel>,
     array: Py<PyAny>,
-    held: Mutex<Option<Held>>,
+    held: WithGil<Option<Held>>,
     #[pyo3(get)]
     meta: Py<PyBytes>,
     #[pyo3(get)]
@@ -71,20 +70,20 @@ impl Delivery {
             sequence: delivery.sequence(),
             time_ns: delivery.time_ns(),
             missed: delivery.missed(),
-            held: Mutex::new(Some(held)),
+            held: WithGil::new(Some(held)),
         }
     }
 
-    fn take(&self) -> Option<Held> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner).take()
+    fn take(&self, py: Python<'_>) -> Option<Held> {
+        self.held.borrow(py).take()
     }
 
     pub(super) fn end(&self, py: Python<'_>) -> PyResult<()> {
-        self.take().map_or(Ok(()), |held| held.end(py, self.channel.get()))
+        self.take(py).map_or(Ok(()), |held| held.end(py, self.channel.get()))
     }
 
     pub(super) fn outlive(&self, py: Python<'_>) -> PyResult<()> {
-        self.take().map_or(Ok(()), |held| held.outlive(py, self.channel.get()))
+        self.take(py).map_or(Ok(()), |held| held.outlive(py, self.channel.get()))
     }
 }
 
@@ -97,7 +96,7 @@ impl Delivery {
 
     /// Lets the array keep its slot for as long as the array or a view of it lives.
     fn keep<'py>(&self, py: Python<'py>) -> PyResult<&Bound<'py, PyAny>> {
-        match self.take() {
+        match self.take(py) {
             Some(held) => held.outlive(py, self.channel.get()).map(|()| self.array.bind(py)),
             None => Err(PyValueError::new_err("the message's slot was given back")),
         }
@@ -105,7 +104,7 @@ impl Delivery {
 
     /// Returns a private copy of the array.
     fn copy<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        if self.held.lock().unwrap_or_else(PoisonError::into_inner).is_none() {
+        if self.held.borrow(py).is_none() {
             return Err(PyValueError::new_err("the message's slot was given back"));
         }
         self.array.bind(py).call_method0(interned!(py, "copy"))

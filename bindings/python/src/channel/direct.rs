@@ -122,6 +122,10 @@ impl<T> WithGil<T> {
         Self(RefCell::new(value))
     }
 
+    pub(super) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut()
+    }
+
     #[inline]
     pub(super) fn borrow(&self, _py: Python<'_>) -> RefMut<'_, T> {
         self.0.borrow_mut()
