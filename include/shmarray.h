@@ -358,6 +358,16 @@ typedef struct shma_options {
 
 /* ---- Arrays ---------------------------------------------------------------------------------- */
 
+/** The most dimensions of an array. */
+#define SHMA_MAX_NDIM 64
+/**
+ * The longest text of a handle in bytes, without the zero byte behind it. A handle without a
+ * structured dtype has a few hundred, and 20 to 40 more for each dimension.
+ */
+#define SHMA_MAX_HANDLE_BYTES 65536
+/** The longest name in bytes, without the zero byte behind it. */
+#define SHMA_MAX_NAME_BYTES 64
+
 /**
  * An array: typed n-dimensional memory that several processes can have mapped at once.
  *
@@ -498,6 +508,12 @@ SHMA_API int32_t shma_array_is_readonly(const shma_array *array);
 
 /** Returns 1 if the elements are contiguous in that order, else 0. */
 SHMA_API int32_t shma_array_is_contiguous(const shma_array *array, shma_order order);
+
+/**
+ * Returns 1 if the address of every element is a multiple of that many bytes, else 0. A new array
+ * begins at a multiple of 64; a view may not.
+ */
+SHMA_API int32_t shma_array_is_aligned(const shma_array *array, size_t alignment);
 
 /**
  * Adds an owner and returns the array itself, which stays open until each owner has closed it.

@@ -85,7 +85,7 @@ pub use transport::queue_tasks::{QUEUE_TASK_ENTRIES, QueueTasks};
 pub use value::descriptor::{Descriptor, MAX_HANDLE_BYTES};
 pub use value::dtype::{DType, DTypeKind, MAX_ITEMSIZE, TypeCode};
 pub use value::error::{Error, ErrorKind, Result};
-pub use value::name::{ArrayName, SegmentId, SegmentText};
+pub use value::name::{ArrayName, MAX_NAME_BYTES, SegmentId, SegmentText};
 pub use value::number::Number;
 pub use value::shape::{Layout, MAX_NDIM, Order, size_bytes};
 pub use value::small;

@@ -87,6 +87,9 @@ CONSTANT(SHMA_INT32, 4);
 CONSTANT(SHMA_INT4, 31);
 CONSTANT(SHMA_INT64, 5);
 CONSTANT(SHMA_INT8, 2);
+CONSTANT(SHMA_MAX_HANDLE_BYTES, 65536);
+CONSTANT(SHMA_MAX_NAME_BYTES, 64);
+CONSTANT(SHMA_MAX_NDIM, 64);
 CONSTANT(SHMA_MESSAGE_BYTES, 1016);
 CONSTANT(SHMA_NO_TIMEOUT, -1);
 CONSTANT(SHMA_OK, 0);
@@ -186,6 +189,7 @@ FUNCTION(shma_array_dtype_text, int32_t, const shma_array *, char *, size_t, siz
 FUNCTION(shma_array_handle, int32_t, const shma_array *, char *, size_t, size_t *, shma_error *);
 FUNCTION(shma_array_handle_to_send, int32_t, const shma_array *, char *, size_t, size_t *,
     shma_error *);
+FUNCTION(shma_array_is_aligned, int32_t, const shma_array *, size_t);
 FUNCTION(shma_array_is_contiguous, int32_t, const shma_array *, int32_t);
 FUNCTION(shma_array_is_readonly, int32_t, const shma_array *);
 FUNCTION(shma_array_itemsize, size_t, const shma_array *);
@@ -300,6 +304,7 @@ SYMBOL(shma_array_dtype, "SHMARRAY_0.1");
 SYMBOL(shma_array_dtype_text, "SHMARRAY_0.1");
 SYMBOL(shma_array_handle, "SHMARRAY_0.1");
 SYMBOL(shma_array_handle_to_send, "SHMARRAY_0.1");
+SYMBOL(shma_array_is_aligned, "SHMARRAY_0.1");
 SYMBOL(shma_array_is_contiguous, "SHMARRAY_0.1");
 SYMBOL(shma_array_is_readonly, "SHMARRAY_0.1");
 SYMBOL(shma_array_itemsize, "SHMARRAY_0.1");

@@ -55,6 +55,18 @@ pub const SHMA_READ_WRITE: shma_access = 0;
 /// The memory may be read. It is mapped read-only, so a store faults.
 pub const SHMA_READ_ONLY: shma_access = 1;
 
+/// The most dimensions of an array.
+pub const SHMA_MAX_NDIM: usize = 64;
+/// The longest text of a handle in bytes, without the zero byte behind it. A handle without a
+/// structured dtype has a few hundred, and 20 to 40 more for each dimension.
+pub const SHMA_MAX_HANDLE_BYTES: usize = 65536;
+/// The longest name in bytes, without the zero byte behind it.
+pub const SHMA_MAX_NAME_BYTES: usize = 64;
+
+const _: () = assert!(SHMA_MAX_NDIM == shmarray::MAX_NDIM);
+const _: () = assert!(SHMA_MAX_HANDLE_BYTES == shmarray::MAX_HANDLE_BYTES);
+const _: () = assert!(SHMA_MAX_NAME_BYTES == shmarray::MAX_NAME_BYTES);
+
 /// Returns the given strides, or those of a contiguous array in C order if `strides` is NULL.
 ///
 /// # Safety
@@ -336,6 +348,14 @@ pub extern "C" fn shma_array_is_readonly(array: Option<&shma_array>) -> i32 {
 pub extern "C" fn shma_array_is_contiguous(array: Option<&shma_array>, order: shma_order) -> i32 {
     let order = order_of(order).ok();
     array.zip(order).map_or(0, |(array, order)| array.0.is_contiguous(order).into())
+}
+
+/// Returns 1 if the address of every element is a multiple of that many bytes, else 0. A new array
+/// begins at a multiple of 64; a view may not.
+#[unsafe(no_mangle)]
+pub extern "C" fn shma_array_is_aligned(array: Option<&shma_array>, alignment: usize) -> i32 {
+    let alignment = alignment as u64;
+    array.filter(|_| alignment > 0).map_or(0, |array| array.0.is_aligned(alignment).into())
 }
 
 /// Adds an owner and returns the array itself, which stays open until each owner has closed it.

@@ -49,6 +49,8 @@ TEST("a_new_array_tells_its_facts") {
     CHECK(a.dtype_text() == "<i4");
     CHECK(a.is_contiguous());
     CHECK_FALSE(a.is_contiguous(shmarray::order::f));
+    CHECK(a.is_aligned(a.itemsize()));
+    CHECK_FALSE(a.is_aligned(0));
     CHECK_FALSE(a.is_readonly());
     CHECK(a.handle().find(R"("dtype":"<i4","shape":[2,3,3],"strides":[36,12,4]})") !=
           std::string::npos);

@@ -441,6 +441,18 @@ impl Array {
         self.layout().is_contiguous(self.dtype.itemsize(), order)
     }
 
+    /// Whether the address of every element is a multiple of `alignment`, which is not 0. A new
+    /// array begins at a multiple of 64; a view may not.
+    #[must_use]
+    pub fn is_aligned(&self, alignment: u64) -> bool {
+        let layout = self.layout();
+        let dims = layout.shape.iter().zip(&layout.strides);
+        let mut strides = dims.filter(|(count, _)| **count > 1).map(|(_, stride)| stride);
+        let starts_aligned = (self.as_ptr() as u64).is_multiple_of(alignment);
+        let is_whole = |stride: &i64| stride.unsigned_abs().is_multiple_of(alignment);
+        layout.is_empty() || starts_aligned && strides.all(is_whole)
+    }
+
     /// Returns the address of the first element, the one whose indices are all zero. It is valid
     /// while any clone of this array lives.
     ///

@@ -10,7 +10,7 @@ use crate::value::error::{Error, Result};
 /// The bytes of a segment id's text. With the prefix it fits a macOS name of 30 characters.
 pub(crate) const ID_BYTES: usize = 24;
 /// The longest name that people give, in bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 64;
+pub const MAX_NAME_BYTES: usize = 64;
 
 const ID_ALPHABET: &str = "abcdefghijklmnopqrstuvwxyz234567";
 

@@ -210,6 +210,20 @@ fn every_dtype_of_the_table_and_items_without_a_meaning_can_be_attached() {
 }
 
 #[test]
+fn an_array_is_aligned_if_all_its_elements_are() {
+    scenario(|| {
+        let bytes = Array::create(DType::parse("|u1").unwrap(), &[6, 16], &Options::default());
+        let bytes = bytes.unwrap();
+        assert!(bytes.is_aligned(1) && !bytes.is_aligned(2));
+        let rows = bytes.view(&[6], &[16], 0).unwrap();
+        assert!(rows.is_aligned(16) && !rows.is_aligned(32));
+        assert!(!bytes.view(&[5], &[16], 8).unwrap().is_aligned(16));
+        assert!(bytes.view(&[1], &[3], 16).unwrap().is_aligned(16));
+        assert!(bytes.view(&[0], &[3], 3).unwrap().is_aligned(16));
+    });
+}
+
+#[test]
 fn a_shared_copy_keeps_values_whatever_the_strides() {
     scenario(|| {
         let source: Vec<i32> = (0..12).collect();

@@ -43,6 +43,8 @@ static void a_new_array_is_zeros_and_tells_its_facts(void **state) {
     assert_int_equal(shma_array_is_readonly(array), 0);
     assert_int_equal(shma_array_is_contiguous(array, SHMA_ORDER_C), 1);
     assert_int_equal(shma_array_is_contiguous(array, SHMA_ORDER_F), 0);
+    assert_int_equal(shma_array_is_aligned(array, 4), 1);
+    assert_int_equal(shma_array_is_aligned(array, 8), 0); // its rows have 12 bytes
     assert_memory_equal(shma_array_data(array), (int32_t[18]){0}, 18 * sizeof(int32_t));
     shma_array_close(array);
 }
@@ -53,13 +55,22 @@ static void every_dtype_has_its_size_and_name(void **state) {
         size_t itemsize;
         const char *name, *text;
     } rows[] = {
-        {SHMA_BOOL, 1, "bool", "|b1"},           {SHMA_INT8, 1, "int8", "|i1"},
-        {SHMA_INT16, 2, "int16", "<i2"},         {SHMA_INT32, 4, "int32", "<i4"},
-        {SHMA_INT64, 8, "int64", "<i8"},         {SHMA_UINT8, 1, "uint8", "|u1"},
-        {SHMA_UINT16, 2, "uint16", "<u2"},       {SHMA_UINT32, 4, "uint32", "<u4"},
-        {SHMA_UINT64, 8, "uint64", "<u8"},       {SHMA_FLOAT16, 2, "float16", "<f2"},
-        {SHMA_FLOAT32, 4, "float32", "<f4"},     {SHMA_FLOAT64, 8, "float64", "<f8"},
-        {SHMA_COMPLEX64, 8, "complex64", "<c8"}, {SHMA_COMPLEX128, 16, "complex128", "<c16"},
+        {SHMA_BOOL, 1, "bool", "|b1"},
+        {SHMA_INT8, 1, "int8", "|i1"},
+        {SHMA_INT16, 2, "int16", "<i2"},
+        {SHMA_INT32, 4, "int32", "<i4"},
+        {SHMA_INT64, 8, "int64", "<i8"},
+        {SHMA_UINT8, 1, "uint8", "|u1"},
+        {SHMA_UINT16, 2, "uint16", "<u2"},
+        {SHMA_UINT32, 4, "uint32", "<u4"},
+        {SHMA_UINT64, 8, "uint64", "<u8"},
+        {SHMA_FLOAT16, 2, "float16", "<f2"},
+        {SHMA_FLOAT32, 4, "float32", "<f4"},
+        {SHMA_FLOAT64, 8, "float64", "<f8"},
+        {SHMA_COMPLEX64, 8, "complex64", "<c8"},
+        {SHMA_COMPLEX128, 16, "complex128", "<c16"},
+        {SHMA_BFLOAT16, 2, "bfloat16", "bfloat16"},
+        {SHMA_INT4, 1, "int4", "int4"},
     };
     for (size_t row = 0; row < sizeof rows / sizeof *rows; row++) {
         char text[16];
@@ -73,7 +84,7 @@ static void every_dtype_has_its_size_and_name(void **state) {
         shma_array_close(array);
     }
     assert_int_equal(shma_dtype_itemsize(SHMA_OPAQUE), 0);
-    assert_int_equal(shma_dtype_itemsize(15), 0);
+    assert_int_equal(shma_dtype_itemsize(SHMA_DTYPE_COUNT + 1), 0);
     assert_null(shma_dtype_name(SHMA_OPAQUE));
     assert_null(shma_dtype_name(-1));
 }

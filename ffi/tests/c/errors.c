@@ -257,6 +257,7 @@ static void null_where_one_only_looks(void **state) {
     assert_int_equal(shma_array_itemsize(NULL), 0);
     assert_int_equal(shma_array_is_readonly(NULL), 0);
     assert_int_equal(shma_array_is_contiguous(NULL, SHMA_ORDER_C), 0);
+    assert_int_equal(shma_array_is_aligned(NULL, 1), 0);
     assert_null(shma_array_retain(NULL));
     shma_array_close(NULL);
 }

@@ -174,6 +174,11 @@ class array_base {
     bool is_readonly() const noexcept { return held_.is_readonly; }
     /// Returns whether the elements lie side by side in that order.
     bool is_contiguous(order in = order::c) const noexcept { return has_order(held_, in); }
+    /// Returns whether the address of every element is a multiple of that many bytes. An array with
+    /// an element type is aligned for that type.
+    bool is_aligned(std::size_t alignment) const noexcept {
+        return alignment > 0 && detail::is_aligned(held_, alignment);
+    }
 
     /// Returns the dtype as it stands in a handle: "<i4", or the JSON of a structured type.
     std::string dtype_text() const { return try_dtype_text().value(); }
