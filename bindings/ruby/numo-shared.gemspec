@@ -19,7 +19,8 @@ Gem::Specification.new do |spec|
   spec.homepage = "https://github.com/shmarray/shmarray"
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.required_ruby_version = ">= 3.1"
-  files = ["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", "LICENSE*", "README.md", "CHANGELOG.md"]
+  texts = ["LICENSE*", "THIRD-PARTY-LICENSES", "README.md", "CHANGELOG.md"]
+  files = ["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", *texts]
   spec.files = Dir.chdir(__dir__) { Dir[*files].select { |file| File.file?(file) } }
   spec.extensions = ["ext/shmarray/extconf.rb"]
   # No dependency on numo-narray or numo-narray-alt: they exclude each other, and either is enough.

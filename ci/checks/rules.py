@@ -358,10 +358,10 @@ def out_of_order(order, exported, module, start, used, path, number):
 
 
 def width(tree):
-    """A line has at most 100 columns, comments and pages too, except tables and addresses. No
-    formatter sees comments, pages and shell."""
+    """A line has at most 100 columns, comments and pages too, except tables, addresses and
+    the texts of others. No formatter sees comments, pages and shell."""
     for path, lines in tree.written():
-        if path.endswith(".json"):
+        if path.endswith((".json", "-LICENSES")):
             continue
         for number, line in enumerate(lines, 1):
             is_free = line.lstrip(" /!#").startswith("|") or "://" in line or "](" in line

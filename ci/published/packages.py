@@ -18,6 +18,8 @@ sys.path.append(str(ROOT / "ci/checks/runner"))
 import junit  # noqa: E402 (of a folder that is no package)
 
 LICENCES = {path.name: path.read_bytes() for path in sorted(ROOT.glob("LICENSE*"))}
+# Of the crates that are compiled in: a package of sources alone has none.
+THIRD_PARTY = "THIRD-PARTY-LICENSES"
 CRATES = {"shmarray": "core", "shmarray-ffi": "ffi", "shmarray-cli": "bindings/cli"}
 SOURCES = ("core/src/lib.rs", "bindings/cli/src/lib.rs", "bindings/python/src/lib.rs")
 
@@ -79,9 +81,9 @@ def missing(files, wanted=()):
 def each():
     """Yields each package with the names that it lacks."""
     for pack, wanted in (
-        (wheel, ()),
-        (sdist, SOURCES),
-        (gem, ("ext/core/src/lib.rs", "ext/core/LICENSE")),
+        (wheel, (THIRD_PARTY,)),
+        (sdist, (THIRD_PARTY, *SOURCES)),
+        (gem, (THIRD_PARTY, "ext/core/src/lib.rs", "ext/core/LICENSE")),
     ):
         with tempfile.TemporaryDirectory() as folder:
             yield pack.__name__, missing(pack(Path(folder)), wanted)

@@ -3,7 +3,8 @@
 # Builds the C library of one target from Rust's static library. ci/install sources this file.
 #
 # `build_library` sets `built`, `command` and `stage`, the folder with what is linked. The folder is
-# that of the target, so no build finds the libraries of another target.
+# that of the target, so no build finds the libraries of another target. With `unsplit` the debug
+# sections stay in the shared library.
 
 # shellcheck source=ci/shell/newer.sh
 . ci/shell/newer.sh
@@ -149,18 +150,29 @@ link_object() {
 }
 
 # rustc's own version script for a cdylib cannot be combined with ours, so the shared library is
-# linked here. Line tables stay, so that a backtrace from somebody's data loader names a line. They
-# are not compressed: the tools that split and deduplicate debug sections for packages refuse that.
+# linked here. The debug sections, line tables, are not compressed: the tools that split and
+# deduplicate them for packages refuse that.
 link_shared() {
     local new=$stage/$real.$$
     # shellcheck disable=SC2086 # lists of words
     "${compiler[@]}" -shared -o "$new" "$stage/shmarray.o" $system_libraries \
         -Wl,-soname,"$soname" -Wl,--version-script="$map" -Wl,--no-undefined -Wl,--as-needed \
         -Wl,--gc-sections -Wl,-z,relro,-z,now -Wl,-z,noexecstack \
-        -Wl,--compress-debug-sections=none \
+        -Wl,--compress-debug-sections=none -Wl,--build-id \
         ${LDFLAGS:-} || return
     check_symbols dyn-syms "$new" || return
+    [ -n "$unsplit" ] || split_debug "$new" || return
     mv "$new" "$stage/$real"
+}
+
+# split_debug FILE: moves the debug sections to a file of their own, which debuggers and Rust's
+# backtraces find beside the library, so that one from somebody's data loader still names a line.
+split_debug() {
+    mkdir -p "$stage/.debug"
+    "$(tool objcopy)" --only-keep-debug "$1" "$stage/.debug/$real.debug" || return
+    chmod 644 "$stage/.debug/$real.debug"
+    "$(tool strip)" --strip-unneeded "$1" || return
+    "$(tool objcopy)" --add-gnu-debuglink="$stage/.debug/$real.debug" "$1"
 }
 
 pack_static() {
@@ -179,7 +191,7 @@ put_text() {
 
 link_what_changed() {
     local sources=("$stage/linked-with" ci/shell/library.sh Cargo.toml "$map")
-    echo "${compiler[*]} ${LDFLAGS:-}" | put_text "$stage/linked-with"
+    echo "${compiler[*]} ${LDFLAGS:-} $unsplit" | put_text "$stage/linked-with"
     is_newer_than "$stage/shmarray.o" "$built" "${sources[@]}" || link_object || return
     is_newer_than "$stage/$real" "$stage/shmarray.o" "${sources[@]}" || link_shared || return
     is_newer_than "$stage/libshmarray.a" "$stage/shmarray.o" || pack_static

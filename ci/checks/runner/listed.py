@@ -250,6 +250,7 @@ EVERYTHING = [
     Suite("valgrind: C and Ruby", bash("ci/valgrind", "--quick")),
     Suite("soak: workers killed", bash("ci/soak", "300")),
     Suite("packages: licences and sources", python("ci/published/packages.py")),
+    Suite("crates: licences, versions, advisories", python("ci/published/crates.py")),
     one_check("golden files", python("ci/checks/golden/make.py", "--check")),
     Suite("conformance", with_drivers(python("ci/checks/scenarios/conformance.py"))),
     Suite("scenarios", with_drivers(pytest("ci/checks/scenarios"))),
