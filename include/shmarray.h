@@ -109,6 +109,8 @@
 extern "C" {
 #endif
 
+struct DLManagedTensorVersioned; /* of dlpack.h */
+
 /* ---- The library ----------------------------------------------------------------------------- */
 
 /** The number of the ABI that this header declares, and of libshmarray.so.0. */
@@ -603,6 +605,38 @@ shma_status shma_array_reshape(const shma_array *array,
                                const int64_t *shape,
                                shma_array **view_out,
                                shma_error *error);
+
+/* ---- Tensors of other frameworks ------------------------------------------------------------- */
+
+/**
+ * Makes a tensor of DLPack 1.1 that is the array: the same memory. It stays until the tensor's
+ * deleter is called, once, in any thread. dlpack.h has the struct.
+ *
+ * Its strides are never NULL. It has the flag DLPACK_FLAG_BITMASK_READ_ONLY if access is
+ * SHMA_READ_ONLY or the array is read-only, and if its elements have fewer than eight bits, as
+ * those of SHMA_INT4 have, DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED. Fails with
+ * SHMA_ERROR_INVALID_DTYPE if DLPack has no such type, and with SHMA_ERROR_INVALID_ARGUMENT if
+ * a stride is no multiple of the item size.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_to_dlpack(const shma_array *array,
+                                 shma_access access,
+                                 struct DLManagedTensorVersioned **tensor_out,
+                                 shma_error *error);
+
+/**
+ * Creates an array and copies the elements of a tensor into it, which is on the CPU. The tensor
+ * stays the caller's, who calls its deleter afterwards.
+ *
+ * options may be NULL, and has no dtype. Fails like shma_array_create, and with
+ * SHMA_ERROR_INVALID_ARGUMENT if the tensor is on another device, of another major version, or
+ * has packed elements of fewer than eight bits.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_from_dlpack(const struct DLManagedTensorVersioned *tensor,
+                                   const shma_options *options,
+                                   shma_array **array_out,
+                                   shma_error *error);
 
 /* ---- Waiting --------------------------------------------------------------------------------- */
 

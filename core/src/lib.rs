@@ -56,6 +56,7 @@ pub(crate) mod transport;
 
 pub use file::npy;
 
+pub use array::dlpack;
 pub use array::reduce::{Reduced, Reduction};
 pub use array::{Array, Options, discard, gather, prepare_pool};
 pub use element::Element;

@@ -186,6 +186,8 @@ FUNCTION(shma_array_data, void *, const shma_array *);
 FUNCTION(shma_array_dtype, int32_t, const shma_array *);
 FUNCTION(shma_array_dtype_text, int32_t, const shma_array *, char *, size_t, size_t *,
     shma_error *);
+FUNCTION(shma_array_from_dlpack, int32_t, const struct DLManagedTensorVersioned *,
+    const shma_options *, shma_array **, shma_error *);
 FUNCTION(shma_array_handle, int32_t, const shma_array *, char *, size_t, size_t *, shma_error *);
 FUNCTION(shma_array_handle_to_send, int32_t, const shma_array *, char *, size_t, size_t *,
     shma_error *);
@@ -206,6 +208,8 @@ FUNCTION(shma_array_size, size_t, const shma_array *);
 FUNCTION(shma_array_slice, int32_t, const shma_array *, size_t, int64_t, int64_t, int64_t,
     shma_array **, shma_error *);
 FUNCTION(shma_array_strides, const int64_t *, const shma_array *);
+FUNCTION(shma_array_to_dlpack, int32_t, const shma_array *, int32_t,
+    struct DLManagedTensorVersioned **, shma_error *);
 FUNCTION(shma_array_transpose, int32_t, const shma_array *, const size_t *, shma_array **,
     shma_error *);
 FUNCTION(shma_array_view, int32_t, const shma_array *, size_t, const int64_t *, const int64_t *,
@@ -302,6 +306,7 @@ SYMBOL(shma_array_create, "SHMARRAY_0.1");
 SYMBOL(shma_array_data, "SHMARRAY_0.1");
 SYMBOL(shma_array_dtype, "SHMARRAY_0.1");
 SYMBOL(shma_array_dtype_text, "SHMARRAY_0.1");
+SYMBOL(shma_array_from_dlpack, "SHMARRAY_0.1");
 SYMBOL(shma_array_handle, "SHMARRAY_0.1");
 SYMBOL(shma_array_handle_to_send, "SHMARRAY_0.1");
 SYMBOL(shma_array_is_aligned, "SHMARRAY_0.1");
@@ -317,6 +322,7 @@ SYMBOL(shma_array_share, "SHMARRAY_0.1");
 SYMBOL(shma_array_size, "SHMARRAY_0.1");
 SYMBOL(shma_array_slice, "SHMARRAY_0.1");
 SYMBOL(shma_array_strides, "SHMARRAY_0.1");
+SYMBOL(shma_array_to_dlpack, "SHMARRAY_0.1");
 SYMBOL(shma_array_transpose, "SHMARRAY_0.1");
 SYMBOL(shma_array_view, "SHMARRAY_0.1");
 SYMBOL(shma_channel_close, "SHMARRAY_0.1");

@@ -25,6 +25,7 @@ pub mod dtype;
 pub mod options;
 pub mod array;
 pub mod view;
+pub mod dlpack;
 pub mod waiting;
 pub mod message;
 pub mod channel;

@@ -9,13 +9,14 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 15] = [
+const SECTIONS: [(&str, &str); 16] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
     ("Creation options", "options"),
     ("Arrays", "array"),
     ("Views of arrays", "view"),
+    ("Tensors of other frameworks", "dlpack"),
     ("Waiting", "waiting"),
     ("Pipes and messages", "message"),
     ("Channels", "channel"),

@@ -6,6 +6,7 @@ mod options;
 mod create;
 mod elements;
 mod handles;
+pub mod dlpack;
 pub(crate) mod reduce;
 #[cfg(feature = "ndarray")]
 mod views;

@@ -78,6 +78,21 @@ class any_array : public detail::with_views<any_array> {
                                        static_cast<shma_access>(wanted)));
     }
 
+    /// Creates an array and copies a tensor of DLPack on the CPU into it. The tensor stays the
+    /// caller's, who calls its deleter afterwards. Throws no_space, already_exists,
+    /// invalid_argument, or error if there is no such dtype.
+    static any_array from_dlpack(const ::DLManagedTensorVersioned &tensor,
+                                 const options &chosen = {}) {
+        return try_from_dlpack(tensor, chosen).value();
+    }
+    static result<any_array> try_from_dlpack(const ::DLManagedTensorVersioned &tensor,
+                                             const options &chosen = {}) {
+        if (auto checked = detail::check_options(chosen); !checked)
+            return checked.error();
+        const shma_options made = detail::plain(chosen, nullptr);
+        return of_view(detail::produce(shma_array_from_dlpack, &tensor, &made));
+    }
+
     /// Returns a pointer to the first element. It is valid as long as this object.
     const void *data() const noexcept { return held_.first; }
 

@@ -197,6 +197,21 @@ class array_base {
         return text_of(shma_array_handle_to_send, get());
     }
 
+    /// Returns the array as a tensor of DLPack 1.1: the same memory, which stays until somebody has
+    /// called the tensor's deleter. A tensor of an array that is_readonly() says so. Throws
+    /// error if DLPack has no such type, invalid_argument if a stride is no multiple of the item
+    /// size.
+    [[nodiscard]] ::DLManagedTensorVersioned *to_dlpack() const { return try_to_dlpack().value(); }
+    [[nodiscard]] result<::DLManagedTensorVersioned *> try_to_dlpack() const {
+        ::DLManagedTensorVersioned *made = nullptr;
+        auto called =
+            call(shma_array_to_dlpack, get(),
+                 static_cast<shma_access>(is_readonly() ? SHMA_READ_ONLY : SHMA_READ_WRITE), &made);
+        if (!called)
+            return called.error();
+        return made;
+    }
+
     /// Returns a copy of the elements' bytes, in C order.
     std::vector<unsigned char> bytes() const {
         const std::size_t each = itemsize();
