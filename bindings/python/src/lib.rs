@@ -11,6 +11,7 @@ mod handles;
 mod memory;
 mod segment_memory;
 mod files;
+mod dlpack;
 mod wait;
 mod channel;
 mod plain;
@@ -440,6 +441,8 @@ mod _core {
     use super::channel::{
         Arrays, Channel, Deliveries, Delivery, give_methods, has_borrowed, leave_channels,
     };
+    #[pymodule_export]
+    use super::dlpack::ForeignTensor;
     #[pymodule_export]
     use super::error::{Error, Full, StaleHandleError, error_classes};
     #[cfg(unix)]

@@ -37,6 +37,7 @@ from ._by_handle import pickle_by_handle
 from ._channel import Channel
 from ._core import Delivery, Error, Full, Handle, StaleHandleError, __version__
 from ._create import array, empty, empty_like, full, full_like, ones, ones_like, zeros, zeros_like
+from ._dlpack import from_dlpack
 from ._dumps import discard, dumps, loads
 from ._error import WorkerLost
 from ._files import Batches, NpzFile, load_batch, load_npy, load_npz, save_npy, save_npz
@@ -74,6 +75,7 @@ __all__ = [
     "dumps",
     "empty",
     "empty_like",
+    "from_dlpack",
     "full",
     "full_like",
     "handle",

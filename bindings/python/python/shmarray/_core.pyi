@@ -397,6 +397,16 @@ class Handle:
     def __reduce__(self) -> tuple[type[Handle], tuple[str]]: ...
 
 @final
+class ForeignTensor:
+    """A tensor of another framework: the base of an ndarray that shows it."""
+
+    def __new__(cls, capsule: object) -> ForeignTensor: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def __array_interface__(self) -> dict[str, Any]: ...
+
+@final
 class SegmentMemory:
     """Keeps a segment mapped: the ``base`` of the arrays in it."""
 
