@@ -8,27 +8,34 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
-use shmarray::dlpack::{self, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY};
+use shmarray::dlpack::{
+    self, DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY, Foreign,
+};
 
 use crate::error::to_py;
 
-const NAME: &CStr = c"dltensor_versioned";
-/// Of a capsule whose tensor has another owner: its destructor does nothing.
-const USED: &CStr = c"used_dltensor_versioned";
+/// The names of a capsule with a tensor, and of one whose tensor has another owner.
+const NAMES: [&CStr; 2] = [c"dltensor_versioned", c"used_dltensor_versioned"];
+/// The same before DLPack 1.0.
+const EARLIER_NAMES: [&CStr; 2] = [c"dltensor", c"used_dltensor"];
 
 /// A tensor of another framework: the base of an ndarray that shows it.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct ForeignTensor {
-    tensor: Tensor,
     dtype: String,
     itemsize: u64,
     address: usize,
+    is_read_only: bool,
     shape: Vec<u64>,
     strides: Vec<i64>,
+    _tensor: Tensor,
 }
 
 /// A tensor that is given back when this is dropped.
-struct Tensor(NonNull<DLManagedTensorVersioned>);
+enum Tensor {
+    Versioned(NonNull<DLManagedTensorVersioned>),
+    Earlier(NonNull<DLManagedTensor>),
+}
 
 // SAFETY: the tensor is not changed here, and by DLPack's contract any thread may give it back.
 unsafe impl Send for Tensor {}
@@ -38,33 +45,78 @@ unsafe impl Sync for Tensor {}
 impl Tensor {
     /// Takes the tensor of a capsule, which `__dlpack__` has returned.
     fn of(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        // SAFETY: the call needs the GIL, which `capsule` shows, and a name that ends in zero.
-        let is_one = unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), NAME.as_ptr()) } != 0;
-        if !is_one {
-            let refused = "__dlpack__ has returned no tensor of DLPack 1";
-            return Err(PyTypeError::new_err(refused));
+        if let Some(tensor) = taken(capsule, NAMES)? {
+            return Ok(Self::Versioned(tensor));
         }
-        // SAFETY: it is a capsule of that name, as was found just now.
-        let tensor = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), NAME.as_ptr()) };
-        // SAFETY: it is a capsule, and the name lives for ever.
-        let renamed = unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), USED.as_ptr()) };
-        match NonNull::new(tensor.cast()) {
-            Some(tensor) if renamed == 0 => Ok(Self(tensor)),
-            _ => Err(PyErr::fetch(capsule.py())),
+        let earlier = taken(capsule, EARLIER_NAMES)?.map(Self::Earlier);
+        earlier.ok_or_else(|| PyTypeError::new_err("__dlpack__ has returned no tensor"))
+    }
+
+    fn read(&self) -> shmarray::Result<Foreign> {
+        match self {
+            Self::Versioned(tensor) => {
+                // SAFETY: the tensor lives until it is given back, when this is dropped.
+                let tensor = unsafe { tensor.as_ref() };
+                // SAFETY: by DLPack's contract it has as many numbers as dimensions.
+                unsafe { dlpack::read(tensor) }
+            }
+            Self::Earlier(tensor) => {
+                // SAFETY: the tensor lives until it is given back, when this is dropped.
+                let tensor = unsafe { tensor.as_ref() };
+                // SAFETY: by DLPack's contract it has as many numbers as dimensions.
+                unsafe { dlpack::read_with_flags(&tensor.dl_tensor, 0) }
+            }
         }
     }
 
-    fn get(&self) -> &DLManagedTensorVersioned {
-        // SAFETY: the tensor lives until it is given back, when this is dropped.
-        unsafe { self.0.as_ref() }
+    /// Whether the elements must not be written. One from before DLPack 1.0 does not say it: as in
+    /// NumPy it counts as such.
+    fn is_read_only(&self) -> bool {
+        match self {
+            Self::Versioned(tensor) => {
+                // SAFETY: the tensor lives until it is given back, when this is dropped.
+                let flags = unsafe { tensor.as_ref() }.flags;
+                flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0
+            }
+            Self::Earlier(_) => true,
+        }
+    }
+}
+
+/// Takes the tensor of a capsule that has the first name, and gives it the second.
+fn taken<T>(capsule: &Bound<'_, PyAny>, names: [&'static CStr; 2]) -> PyResult<Option<NonNull<T>>> {
+    let [name, used] = names.map(CStr::as_ptr);
+    // SAFETY: the call needs the GIL, which `capsule` shows, and a name that ends in zero.
+    if unsafe { ffi::PyCapsule_IsValid(capsule.as_ptr(), name) } == 0 {
+        return Ok(None);
+    }
+    // SAFETY: it is a capsule of that name, as was found just now.
+    let tensor = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), name) };
+    // SAFETY: it is a capsule, and the name lives for ever.
+    let renamed = unsafe { ffi::PyCapsule_SetName(capsule.as_ptr(), used) };
+    match NonNull::new(tensor.cast()) {
+        Some(tensor) if renamed == 0 => Ok(Some(tensor)),
+        _ => Err(PyErr::fetch(capsule.py())),
     }
 }
 
 impl Drop for Tensor {
     fn drop(&mut self) {
-        if let Some(deleter) = self.get().deleter {
-            // SAFETY: nobody else gives it back, because the capsule was renamed.
-            unsafe { deleter(self.0.as_ptr()) };
+        match *self {
+            Self::Versioned(tensor) => {
+                // SAFETY: the tensor lives until it is given back, here.
+                if let Some(deleter) = unsafe { tensor.as_ref() }.deleter {
+                    // SAFETY: nobody else gives it back, because the capsule was renamed.
+                    unsafe { deleter(tensor.as_ptr()) };
+                }
+            }
+            Self::Earlier(tensor) => {
+                // SAFETY: the tensor lives until it is given back, here.
+                if let Some(deleter) = unsafe { tensor.as_ref() }.deleter {
+                    // SAFETY: nobody else gives it back, because the capsule was renamed.
+                    unsafe { deleter(tensor.as_ptr()) };
+                }
+            }
         }
     }
 }
@@ -74,15 +126,15 @@ impl ForeignTensor {
     #[new]
     fn new(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
         let tensor = Tensor::of(capsule)?;
-        // SAFETY: by DLPack's contract the tensor has as many numbers as dimensions.
-        let found = unsafe { dlpack::read(tensor.get()) }.map_err(to_py)?;
+        let found = tensor.read().map_err(to_py)?;
         Ok(Self {
             dtype: found.dtype.text().to_owned(),
             itemsize: found.dtype.itemsize(),
             address: found.data as usize,
             shape: found.layout.shape,
             strides: found.layout.strides,
-            tensor,
+            is_read_only: tensor.is_read_only(),
+            _tensor: tensor,
         })
     }
 
@@ -95,11 +147,10 @@ impl ForeignTensor {
     /// The elements as bytes, for NumPy.
     #[getter]
     fn __array_interface__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
-        let is_read_only = self.tensor.get().flags & DLPACK_FLAG_BITMASK_READ_ONLY != 0;
         let interface = PyDict::new(py);
         interface.set_item("version", 3)?;
         interface.set_item("typestr", format!("|V{}", self.itemsize))?;
-        interface.set_item("data", (self.address, is_read_only))?;
+        interface.set_item("data", (self.address, self.is_read_only))?;
         interface.set_item("shape", PyTuple::new(py, &self.shape)?)?;
         interface.set_item("strides", PyTuple::new(py, &self.strides)?)?;
         Ok(interface)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import shmarray
+from shmarray._core import ForeignTensor
 
 CPU, BFLOAT, READ_ONLY = 1, 4, 1
 
@@ -130,15 +131,29 @@ def test_what_is_no_tensor_is_refused():
     with pytest.raises(TypeError, match="list has no __dlpack__"):
         shmarray.from_dlpack([1, 2])
 
-    class Old:
+    for other in (3, new_capsule(1, b"something else", None)):
+        with pytest.raises(TypeError, match="__dlpack__ has returned no tensor"):
+            ForeignTensor(other)
+
+
+def test_a_tensor_from_before_dlpack_1_is_seen_and_given_back():
+    class Earlier(Foreign):
         def __dlpack__(self):
-            return new_capsule(ctypes.addressof(Tensor()), b"dltensor_versioned", None)
+            of_tensor = Tensor.data.offset
+            tensor = ctypes.string_at(ctypes.addressof(self.tensor) + of_tensor, 48)
+            context = bytes(8)
+            deleter = ctypes.string_at(ctypes.byref(self.deleter), 8)
+            self.bytes = ctypes.create_string_buffer(tensor + context + deleter)
+            return new_capsule(ctypes.addressof(self.bytes), b"dltensor", None)
 
-        def __dlpack_device__(self):
-            return CPU, 0
-
-    with pytest.raises((BufferError, RuntimeError, TypeError)):
-        shmarray.from_dlpack(Old())
+    foreign = Earlier(halves())
+    seen = shmarray.from_dlpack(foreign)
+    assert seen.tolist() == foreign.array.tolist()
+    assert not seen.flags.writeable
+    before = foreign.given_back
+    del seen
+    gc.collect()
+    assert foreign.given_back == before + 1
 
 
 def test_jaxs_arrays_are_the_same_values():

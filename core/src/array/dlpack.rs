@@ -96,6 +96,19 @@ pub struct DLManagedTensorVersioned {
     pub dl_tensor: DLTensor,
 }
 
+/// A tensor and its owner, before DLPack 1.0.
+#[derive(Debug)]
+#[repr(C)]
+#[allow(clippy::exhaustive_structs, reason = "C has the struct, too")]
+pub struct DLManagedTensor {
+    /// The tensor.
+    pub dl_tensor: DLTensor,
+    /// The owner's.
+    pub manager_ctx: *mut c_void,
+    /// As that of [`DLManagedTensorVersioned`].
+    pub deleter: Option<unsafe extern "C" fn(*mut Self)>,
+}
+
 /// What a tensor of an array keeps until its deleter is called.
 struct Kept {
     tensor: DLManagedTensorVersioned,
@@ -187,24 +200,37 @@ pub struct Foreign {
 /// # Safety
 /// The tensor is as DLPack says: its shape and strides have `ndim` numbers.
 pub unsafe fn read(tensor: &DLManagedTensorVersioned) -> Result<Foreign> {
-    let refused = |reason: String| Err(Error::argument("tensor", reason));
     if tensor.version.major != VERSION.major {
         let DLPackVersion { major, minor } = tensor.version;
-        return refused(format!("it is of DLPack {major}.{minor}, and not of 1"));
+        let reason = format!("it is of DLPack {major}.{minor}, and not of 1");
+        return Err(Error::argument("tensor", reason));
     }
-    let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = tensor.dl_tensor;
+    // SAFETY: the caller promises the same.
+    unsafe { read_with_flags(&tensor.dl_tensor, tensor.flags) }
+}
+
+/// As [`read`]: of a tensor with these flags, which one from before DLPack 1.0 has not.
+///
+/// # Errors
+/// As for [`read`].
+///
+/// # Safety
+/// As for [`read`].
+pub unsafe fn read_with_flags(tensor: &DLTensor, flags: u64) -> Result<Foreign> {
+    let refused = |reason: String| Err(Error::argument("tensor", reason));
+    let DLTensor { data, device, ndim, dtype, shape, strides, byte_offset } = *tensor;
     if device.device_type != CPU {
         let DLDevice { device_type, device_id } = device;
         return refused(format!("it is on device {device_type}:{device_id}, and not on the CPU"));
     }
-    let is_padded = tensor.flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
+    let is_padded = flags & DLPACK_FLAG_BITMASK_IS_SUBBYTE_TYPE_PADDED != 0;
     if dtype.bits < 8 && dtype.code != BOOL && !is_padded {
         return refused(format!("its elements of {} bits are packed", dtype.bits));
     }
     let dtype = dtype_of(dtype)?;
     let ndim = usize::try_from(ndim).ok().filter(|ndim| *ndim <= MAX_NDIM);
     let Some(ndim) = ndim else {
-        return refused(format!("it has {} dimensions", tensor.dl_tensor.ndim));
+        return refused(format!("it has {} dimensions", tensor.ndim));
     };
     // SAFETY: `shape` has `ndim` numbers, as the caller promises.
     let shape = unsafe { numbers(shape, ndim) }.unwrap_or_default();

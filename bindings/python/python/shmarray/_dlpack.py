@@ -30,10 +30,10 @@ def from_dlpack(x: Any) -> NDArray[Any]:
         raise TypeError(f"{type(x).__name__} has no __dlpack__")
     try:
         return np.from_dlpack(x)
-    except (BufferError, RuntimeError, TypeError) as error:
+    except (BufferError, RuntimeError, TypeError):
         try:
             capsule = x.__dlpack__(max_version=_VERSION)
-        except TypeError:
-            raise error from None  # a framework with DLPack before 1.0
+        except TypeError:  # a framework with DLPack before 1.0
+            capsule = x.__dlpack__()
         tensor = ForeignTensor(capsule)
         return np.asarray(tensor).view(decode(tensor.dtype))
