@@ -379,6 +379,11 @@ mod tests {
         assert!(opaque.to_string().contains("DLPack has no such type"), "{opaque}");
     }
 
+    struct Sent(NonNull<DLManagedTensorVersioned>);
+
+    // SAFETY: by DLPack's contract any thread may read a tensor and give it back.
+    unsafe impl Send for Sent {}
+
     #[test]
     fn a_tensor_keeps_the_memory_until_it_is_given_back() {
         let array = array("<i4", &[4]);
@@ -392,14 +397,9 @@ mod tests {
         // SAFETY: it has four elements.
         let third = unsafe { first.wrapping_add(2).read() };
         assert_eq!(third, 7);
-        let found = std::thread::scope(|scope| {
-            let tensor = tensor.as_ptr() as usize;
-            let other = move || {
-                read_and_give_back(NonNull::new(tensor as *mut DLManagedTensorVersioned).unwrap())
-                    .layout
-            };
-            scope.spawn(other).join().unwrap()
-        });
+        let tensor = Sent(tensor);
+        let other = move || read_and_give_back({ tensor }.0).layout;
+        let found = std::thread::spawn(other).join().unwrap();
         assert_eq!(found.shape, [4]);
         assert!(Array::attach(&handle, Access::ReadOnly).is_err());
     }
