@@ -3,9 +3,9 @@
 //! A number lies in the lowest bits of its byte. The bits above are zero.
 //!
 //! The name of a float says its format: `e` and the bits of the exponent, `m` and those of the
-//! mantissa, `b` and the exponent's bias where it is not the usual one, and what it lacks: `f`, it
-//! has no infinity; `n`, its NaN is the one that [`Specials`] says; `uz`, its only zero has no
-//! sign; `u`, it has no sign at all.
+//! mantissa, `b` and the exponent's bias where it is not the usual one, and what it lacks: `f`,
+//! it has no infinity; `n`, its NaN is one pattern, which differs from format to format; `uz`,
+//! its only zero has no sign; `u`, it has no sign at all.
 //!
 //! Source: the OCP 8-bit Floating Point Specification (e4m3fn, e5m2) and Microscaling Formats (MX)
 //! Specification (e8m0fnu and what is shorter); IEEE P3109 (e4m3, e3m4); the documentation of
