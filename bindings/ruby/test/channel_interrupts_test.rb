@@ -208,7 +208,8 @@ class ChannelInterruptsTest < SharedMemoryTest
     GC.enable
     channels.each do |channel|
       away { Fiber.new { channel.loan { Fiber.yield } }.resume }
-      channel.loan { nil }
+      # The next block has the same object as this one, of which the stack may still tell.
+      away { channel.loan { nil } }
       away { Fiber.new { channel.receive { Fiber.yield } }.resume }
       collect
       assert_all_slots_free(channel, "dropped fibers")
