@@ -19,6 +19,7 @@ __all__ = [
     "DeliveryContext",
     "Error",
     "FileMemory",
+    "ForeignTensor",
     "Full",
     "Handle",
     "Loan",
