@@ -138,8 +138,7 @@ impl Array {
             }
         };
         let each = self.strides().iter().zip(self.shape()).zip(&contiguous);
-        let strides = each.map(in_elements).collect::<Result<Vec<_>>>()?;
-        let mut strides = strides;
+        let mut strides = each.map(in_elements).collect::<Result<Vec<_>>>()?;
         let mut shape: Vec<_> = self.shape().iter().map(|count| *count as i64).collect();
         let is_read_only = self.is_readonly() || access == Access::ReadOnly;
         let read_only = if is_read_only { DLPACK_FLAG_BITMASK_READ_ONLY } else { 0 };

@@ -394,13 +394,17 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_of_a_later_version_is_named() {
-        let header = header("<i4");
-        let mut written = header.write();
-        put(&mut written, 80, &[9, 0, 0, 0]);
-        put(&mut written, NEEDED_OFFSET, &(2 << 32 | 5 << 16 | 1u64).to_le_bytes());
-        let error = Header::read("x", &written, header.segment_bytes()).unwrap_err().to_string();
-        assert!(error.contains("needs kind 9 of shmarray 2.5.1, which shmarray 0"), "{error}");
+    fn a_layout_and_a_kind_of_a_later_version_are_named() {
+        for (offset, number, what) in [(8, 2, "layout 2.0"), (80, 9, "kind 9")] {
+            let header = header("<i4");
+            let mut written = header.write();
+            put(&mut written, offset, &[number, 0, 0, 0]);
+            put(&mut written, NEEDED_OFFSET, &(2 << 32 | 5 << 16 | 1u64).to_le_bytes());
+            let read = Header::read("x", &written, header.segment_bytes());
+            let error = read.unwrap_err().to_string();
+            let expected = format!("needs {what} of shmarray 2.5.1, which shmarray 0");
+            assert!(error.contains(&expected), "{error}");
+        }
     }
 
     #[test]
