@@ -4,6 +4,7 @@ nothing.
 
 import os
 import re
+import select
 import shutil
 import signal
 
@@ -161,6 +162,7 @@ def test_a_started_program_holds_nothing_and_takes_nothing(scenario, files, tmp_
     starter.do("make a 262144 7", f"spawn {ends[0]} {ends[1]}", "is a 7")
     assert scenario.sweep() == 0
     os.write(says, b"here")
+    select.select([hears], [], [])  # a read before it has opened its end would find none
     os.set_blocking(hears, True)
     assert os.read(hears, 4) == b"here"  # it runs: it has no part of its starter's memory
     assert starter.end("exit") == 0
