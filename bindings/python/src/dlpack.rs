@@ -1,15 +1,16 @@
 //! Tensors of other frameworks as memory of ndarrays, where NumPy's `from_dlpack` lacks the dtype.
 #![allow(unsafe_code)] // capsules, and structs of C
 
-use std::ffi::CStr;
-use std::ptr::NonNull;
+use std::ffi::{CStr, c_int, c_void};
+use std::ptr::{self, NonNull};
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyTuple};
 use shmarray::dlpack::{
-    self, DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY, Foreign,
+    self, DLManagedTensor, DLManagedTensorVersioned, DLPACK_FLAG_BITMASK_READ_ONLY, DLPackVersion,
+    Foreign,
 };
 
 use crate::error::to_py;
@@ -18,6 +19,20 @@ use crate::error::to_py;
 const NAMES: [&CStr; 2] = [c"dltensor_versioned", c"used_dltensor_versioned"];
 /// The same before DLPack 1.0.
 const EARLIER_NAMES: [&CStr; 2] = [c"dltensor", c"used_dltensor"];
+
+/// The name of the capsule with a type's [`ExchangeApi`].
+const EXCHANGE: &CStr = c"dlpack_exchange_api";
+
+/// The start of `DLPackExchangeAPI` of DLPack 1.3: functions in C of a framework's type.
+#[repr(C)]
+struct ExchangeApi {
+    version: DLPackVersion,
+    /// The same for an earlier major version, or null. Versions share the fields up to here.
+    earlier: *const ExchangeApi,
+    _allocator: *const c_void,
+    from_py_object:
+        unsafe extern "C" fn(*mut ffi::PyObject, *mut *mut DLManagedTensorVersioned) -> c_int,
+}
 
 /// A tensor of another framework: the base of an ndarray that shows it.
 #[pyclass(frozen, module = "shmarray._core")]
@@ -50,6 +65,37 @@ impl Tensor {
         }
         let earlier = taken(capsule, EARLIER_NAMES)?.map(Self::Earlier);
         earlier.ok_or_else(|| PyTypeError::new_err("__dlpack__ has returned no tensor"))
+    }
+
+    /// Takes the tensor of an object whose type has a table of functions for that.
+    fn exchanged(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        let Some(capsule) = object.get_type().getattr_opt("__dlpack_c_exchange_api__")? else {
+            return Ok(None);
+        };
+        // SAFETY: the call needs the GIL, which `object` shows, and a name that ends in zero.
+        let api = unsafe { ffi::PyCapsule_GetPointer(capsule.as_ptr(), EXCHANGE.as_ptr()) };
+        let mut api = api.cast_const().cast::<ExchangeApi>();
+        let found = loop {
+            // SAFETY: a framework keeps its tables for as long as the process lives, and all
+            // versions have these fields.
+            match unsafe { api.as_ref() } {
+                None => match PyErr::take(object.py()) {
+                    Some(error) => return Err(error),
+                    None => return Ok(None), // all are of later versions
+                },
+                Some(table) if table.version.major == 1 => break table,
+                Some(table) => api = table.earlier,
+            }
+        };
+        let mut tensor = ptr::null_mut();
+        // SAFETY: the object is of the type that has the table, and the output is a local.
+        let failed = unsafe { (found.from_py_object)(object.as_ptr(), &raw mut tensor) } != 0;
+        match NonNull::new(tensor) {
+            Some(tensor) if !failed => Ok(Some(Self::Versioned(tensor))),
+            _ => Err(PyErr::take(object.py()).unwrap_or_else(|| {
+                PyTypeError::new_err("__dlpack_c_exchange_api__ has given no tensor")
+            })),
+        }
     }
 
     fn read(&self) -> shmarray::Result<Foreign> {
@@ -121,11 +167,8 @@ impl Drop for Tensor {
     }
 }
 
-#[pymethods]
 impl ForeignTensor {
-    #[new]
-    fn new(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let tensor = Tensor::of(capsule)?;
+    fn showing(tensor: Tensor) -> PyResult<Self> {
         let found = tensor.read().map_err(to_py)?;
         Ok(Self {
             dtype: found.dtype.text().to_owned(),
@@ -136,6 +179,21 @@ impl ForeignTensor {
             is_read_only: tensor.is_read_only(),
             _tensor: tensor,
         })
+    }
+}
+
+#[pymethods]
+impl ForeignTensor {
+    /// Returns the tensor of a capsule, which `__dlpack__` has returned.
+    #[new]
+    fn new(capsule: &Bound<'_, PyAny>) -> PyResult<Self> {
+        Self::showing(Tensor::of(capsule)?)
+    }
+
+    /// Returns the tensor of an object whose type has DLPack's table of functions, else `None`.
+    #[staticmethod]
+    fn exchanged(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        Tensor::exchanged(object)?.map(Self::showing).transpose()
     }
 
     /// The dtype's text, as in a handle.

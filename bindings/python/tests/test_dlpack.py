@@ -2,6 +2,8 @@
 
 import ctypes
 import gc
+import importlib.util
+import itertools
 
 import ml_dtypes
 import numpy as np
@@ -64,6 +66,61 @@ class Foreign:
 
     def __dlpack_device__(self):
         return self.device_type, 0
+
+
+class Earlier(Foreign):
+    """The same, before DLPack 1.0."""
+
+    def __dlpack__(self):
+        of_tensor = Tensor.data.offset
+        tensor = ctypes.string_at(ctypes.addressof(self.tensor) + of_tensor, 48)
+        context = bytes(8)
+        deleter = ctypes.string_at(ctypes.byref(self.deleter), 8)
+        self.bytes = ctypes.create_string_buffer(tensor + context + deleter)
+        return new_capsule(ctypes.addressof(self.bytes), b"dltensor", None)
+
+
+class Table(ctypes.Structure):
+    """DLPackExchangeAPI of dlpack.h."""
+
+
+Export = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(ctypes.POINTER(Tensor)))
+Table._fields_ = [
+    ("major", ctypes.c_uint32),
+    ("minor", ctypes.c_uint32),
+    ("earlier", ctypes.POINTER(Table)),
+    ("allocator", ctypes.c_void_p),
+    ("from_py_object", Export),
+    ("others", ctypes.c_void_p * 3),
+]
+
+
+@Export
+def export(foreign, tensor):
+    tensor[0] = ctypes.pointer(foreign.tensor)
+    return 0
+
+
+@Export
+def export_fails(_foreign, _tensor):
+    return -1
+
+
+def table_type(*tables):
+    """A type whose table is the first of these, which leads to the others."""
+
+    class Exchanged(Foreign):
+        def __dlpack__(self, **_):
+            raise BufferError("this way is not for it")
+
+        kept = tables
+        __dlpack_c_exchange_api__ = new_capsule(
+            ctypes.addressof(tables[0]), b"dlpack_exchange_api", None
+        )
+
+    for table, other in itertools.pairwise(tables):
+        table.earlier = ctypes.pointer(other)
+    return Exchanged
 
 
 def halves(shape=(2, 3)):
@@ -137,15 +194,6 @@ def test_what_is_no_tensor_is_refused():
 
 
 def test_a_tensor_from_before_dlpack_1_is_seen_and_given_back():
-    class Earlier(Foreign):
-        def __dlpack__(self):
-            of_tensor = Tensor.data.offset
-            tensor = ctypes.string_at(ctypes.addressof(self.tensor) + of_tensor, 48)
-            context = bytes(8)
-            deleter = ctypes.string_at(ctypes.byref(self.deleter), 8)
-            self.bytes = ctypes.create_string_buffer(tensor + context + deleter)
-            return new_capsule(ctypes.addressof(self.bytes), b"dltensor", None)
-
     foreign = Earlier(halves())
     seen = shmarray.from_dlpack(foreign)
     assert seen.tolist() == foreign.array.tolist()
@@ -156,10 +204,58 @@ def test_a_tensor_from_before_dlpack_1_is_seen_and_given_back():
     assert foreign.given_back == before + 1
 
 
-def test_jaxs_arrays_are_the_same_values():
-    numpy = pytest.importorskip("jax.numpy", reason="JAX is not installed")
-    for dtype in (numpy.float32, numpy.bfloat16, numpy.float8_e4m3fn, numpy.int8):
-        array = numpy.arange(6, dtype=dtype).reshape(2, 3)
-        seen = shmarray.from_dlpack(array)
-        assert seen.dtype == np.asarray(array).dtype
-        assert shmarray.share(seen).tolist() == np.asarray(array).tolist()
+def test_a_types_own_functions_come_before_its_capsule():
+    first = Table(major=1, minor=3, from_py_object=export)
+    later = Table(major=2, minor=0, from_py_object=export_fails)
+    for tables in ((first,), (later, first)):
+        foreign = table_type(*tables)(halves())
+        seen = shmarray.from_dlpack(foreign)
+        assert seen.dtype == ml_dtypes.bfloat16
+        assert seen.tolist() == foreign.array.tolist()
+        del seen
+        gc.collect()
+        assert foreign.given_back == 1
+
+
+def test_what_a_types_own_functions_refuse_is_refused():
+    fails = Table(major=1, minor=3, from_py_object=export_fails)
+    with pytest.raises(TypeError, match="has given no tensor"):
+        shmarray.from_dlpack(table_type(fails)(halves()))
+    later = Table(major=2, minor=0, from_py_object=export)
+    with pytest.raises(BufferError, match="this way is not for it"):
+        shmarray.from_dlpack(table_type(later)(halves()))
+    wrong = type("Wrong", (Foreign,), {"__dlpack_c_exchange_api__": 3})
+    with pytest.raises(ValueError, match="PyCapsule"):
+        shmarray.from_dlpack(wrong(halves()))
+
+
+def test_tvms_tensors_are_the_same_memory():
+    ffi = pytest.importorskip("tvm_ffi", reason="apache-tvm-ffi is not installed")
+    for array in (np.arange(6.0).reshape(2, 3), halves()):
+        tensor = ffi.from_dlpack(Earlier(array) if array.dtype == ml_dtypes.bfloat16 else array)
+        seen = shmarray.from_dlpack(tensor)
+        assert seen.dtype == array.dtype
+        seen[1, 2] = 77
+        assert array[1, 2] == 77
+
+
+# In a process of its own: JAX starts threads, and warns at every fork after that.
+JAX = """
+import jax.numpy
+import numpy as np
+import shmarray
+
+for dtype in (jax.numpy.float32, jax.numpy.bfloat16, jax.numpy.float8_e4m3fn, jax.numpy.int8):
+    array = jax.numpy.arange(6, dtype=dtype).reshape(2, 3)
+    seen = shmarray.from_dlpack(array)
+    assert seen.dtype == np.asarray(array).dtype
+    assert shmarray.share(seen).tolist() == np.asarray(array).tolist()
+    del seen
+"""
+
+
+def test_jaxs_arrays_are_the_same_values(run_python, monkeypatch):
+    if importlib.util.find_spec("jax") is None:
+        pytest.skip("JAX is not installed")
+    monkeypatch.setenv("JAX_PLATFORMS", "cpu")
+    run_python(JAX)

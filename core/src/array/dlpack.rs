@@ -110,11 +110,11 @@ pub struct DLManagedTensor {
 }
 
 /// What a tensor of an array keeps until its deleter is called.
-struct Kept {
+struct Kept<T> {
     tensor: DLManagedTensorVersioned,
     _shape: Vec<i64>,
     _strides: Vec<i64>,
-    _array: Array,
+    _owner: T,
 }
 
 impl Array {
@@ -126,6 +126,19 @@ impl Array {
     /// [`Error::InvalidDType`] when DLPack has no such type; [`Error::InvalidArgument`] when a
     /// stride is no multiple of the item size.
     pub fn to_dlpack(&self, access: Access) -> Result<NonNull<DLManagedTensorVersioned>> {
+        self.to_dlpack_keeping(access, self.clone())
+    }
+
+    /// As [`Array::to_dlpack`]: the tensor keeps an owner that keeps this array, instead of the
+    /// array.
+    ///
+    /// # Errors
+    /// As for [`Array::to_dlpack`].
+    pub fn to_dlpack_keeping<T: Send + 'static>(
+        &self,
+        access: Access,
+        owner: T,
+    ) -> Result<NonNull<DLManagedTensorVersioned>> {
         let (dtype, is_padded) = type_of(self.dtype())?;
         let itemsize = self.dtype().itemsize() as i64;
         let contiguous = Layout::contiguous(self.shape(), 1, Order::C)?.strides;
@@ -155,11 +168,11 @@ impl Array {
         let tensor = DLManagedTensorVersioned {
             version: VERSION,
             manager_ctx: std::ptr::null_mut(),
-            deleter: Some(give_back),
+            deleter: Some(give_back::<T>),
             flags: read_only | padded,
             dl_tensor,
         };
-        let kept = Kept { tensor, _shape: shape, _strides: strides, _array: self.clone() };
+        let kept = Kept { tensor, _shape: shape, _strides: strides, _owner: owner };
         let context = Box::into_raw(Box::new(kept));
         // SAFETY: it is a box that nobody else has, because it was made just now.
         let kept = unsafe { &mut *context };
@@ -169,11 +182,11 @@ impl Array {
 }
 
 /// The deleter of a tensor that [`Array::to_dlpack`] has made.
-unsafe extern "C" fn give_back(tensor: *mut DLManagedTensorVersioned) {
+unsafe extern "C" fn give_back<T>(tensor: *mut DLManagedTensorVersioned) {
     // SAFETY: the tensor is valid, because DLPack's contract is that the deleter is called once.
     let context = unsafe { (*tensor).manager_ctx };
     // SAFETY: it is the box that `to_dlpack` made, which nobody has freed, by the same contract.
-    drop(unsafe { Box::from_raw(context.cast::<Kept>()) });
+    drop(unsafe { Box::from_raw(context.cast::<Kept<T>>()) });
 }
 
 /// The elements of a tensor of another framework.

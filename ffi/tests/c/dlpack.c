@@ -1,4 +1,7 @@
 // Tensors of DLPack in C: made of arrays, and copied into them.
+#include <pthread.h>
+#include <sys/wait.h>
+
 #include "tests.h"
 
 // From dlpack.h, of DLPack 1.1.
@@ -112,13 +115,63 @@ static void a_tensor_elsewhere_is_refused(void **state) {
     assert_ptr_equal(array, untouched);
 }
 
+static managed *tensor_of_an_array(void) {
+    shma_array *array = make(SHMA_FLOAT32);
+    managed *made = NULL;
+    expect_ok(shma_array_to_dlpack(array, SHMA_READ_WRITE, &made, &error));
+    shma_array_close(array);
+    ((float *)made->tensor.data)[5] = 0.5F;
+    return made;
+}
+
+static void *give_back(void *tensor) {
+    managed *made = tensor;
+    made->deleter(made);
+    return NULL;
+}
+
+static void any_thread_gives_a_tensor_back(void **state) {
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, give_back, tensor_of_an_array()), 0);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(files_in_directory(), 0);
+}
+
+// What a process gives back when it ends: `exit` calls it after all of the library, since it was
+// registered before the first call.
+static managed *last;
+static void give_back_last(void) {
+    if (last)
+        give_back(last);
+}
+
+static void a_child_gives_back_what_is_its_own_also_at_its_very_end(void **state) {
+    managed *made = tensor_of_an_array();
+    fflush(NULL);
+    const pid_t child = fork();
+    if (child == 0) {
+        give_back(made);
+        last = tensor_of_an_array();
+        exit(0);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    assert_int_equal(files_in_directory(), 1); // the parent's
+    assert_true(((float *)made->tensor.data)[5] == 0.5F);
+    give_back(made);
+}
+
 int main(void) {
+    atexit(give_back_last);
     const struct CMUnitTest tests[] = {
         TEST(a_tensor_is_the_memory_of_the_array_and_keeps_it),
         TEST(a_tensor_says_what_may_not_be_written_and_what_has_a_byte),
         TEST(a_type_that_dlpack_lacks_is_refused),
         TEST(a_tensor_of_another_framework_is_copied_and_stays_its_owners),
         TEST(a_tensor_elsewhere_is_refused),
+        TEST(any_thread_gives_a_tensor_back),
+        TEST(a_child_gives_back_what_is_its_own_also_at_its_very_end),
     };
     return cmocka_run_group_tests_name("dlpack", tests, NULL, NULL);
 }

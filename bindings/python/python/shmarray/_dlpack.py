@@ -31,9 +31,11 @@ def from_dlpack(x: Any) -> NDArray[Any]:
     try:
         return np.from_dlpack(x)
     except (BufferError, RuntimeError, TypeError):
-        try:
-            capsule = x.__dlpack__(max_version=_VERSION)
-        except TypeError:  # a framework with DLPack before 1.0
-            capsule = x.__dlpack__()
-        tensor = ForeignTensor(capsule)
+        tensor = ForeignTensor.exchanged(x)
+        if tensor is None:
+            try:
+                capsule = x.__dlpack__(max_version=_VERSION)
+            except TypeError:  # a framework with DLPack before 1.0
+                capsule = x.__dlpack__()
+            tensor = ForeignTensor(capsule)
         return np.asarray(tensor).view(decode(tensor.dtype))

@@ -17,6 +17,7 @@
 //! | `reductions` | its sums, means, extremes and counts |
 //! | `memory_view` | that class for Ruby's MemoryView protocol |
 //! | `io_buffer` | `IO::Buffer`s over that class's memory, and the memory of others |
+//! | `dlpack` | that class as a tensor of other frameworks, and theirs |
 //! | `segments` | `Shmarray.sweep`, `.segments`, `.unlink`, `.discard`, `.copied_bytes` |
 //! | `numo` | Numo's structs, and the probe that checks them |
 //! | `numo_array` | Numo arrays over shared memory, made and read |
@@ -48,6 +49,7 @@ mod sources;
 mod suggest;
 mod arguments;
 mod array;
+mod dlpack;
 mod io_buffer;
 mod memory_view;
 mod reductions;
@@ -75,6 +77,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     reductions::define(ruby)?;
     memory_view::register(ruby);
     io_buffer::define(ruby)?;
+    dlpack::define(ruby)?;
     wrap::define(ruby)?;
     #[cfg(unix)]
     message::define(ruby, shmarray)?;
