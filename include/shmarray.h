@@ -192,7 +192,10 @@ typedef int32_t shma_status;
  * the call may have taken effect in part.
  */
 #define SHMA_ERROR_PANIC (-16)
-/** Private memory is used up; the message says how many bytes were requested. */
+/**
+ * This process can get no more private memory, or can map no more of any kind. The message says
+ * how many bytes were requested, and what for.
+ */
 #define SHMA_ERROR_NO_MEMORY (-17)
 /**
  * The file is not a valid NPY or NPZ file, or exceeds a limit; the message names the file, the
@@ -369,6 +372,8 @@ typedef struct shma_options {
 #define SHMA_MAX_HANDLE_BYTES 65536
 /** The longest name in bytes, without the zero byte behind it. */
 #define SHMA_MAX_NAME_BYTES 64
+/** The most metadata of a channel's message in bytes. */
+#define SHMA_MAX_META_BYTES 64
 
 /**
  * An array: typed n-dimensional memory that several processes can have mapped at once.
@@ -1017,8 +1022,8 @@ shma_status shma_channel_loan(const shma_channel *channel,
 SHMA_API const shma_array *shma_loan_array(const shma_loan *loan);
 
 /**
- * Publishes a loan, with at most 64 bytes of metadata, and frees it, also if the call fails: then
- * nobody receives anything.
+ * Publishes a loan, with at most SHMA_MAX_META_BYTES of metadata, and frees it, also if the call
+ * fails: then nobody receives anything.
  *
  * Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
  * Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long, or if a view of the array or

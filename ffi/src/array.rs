@@ -62,10 +62,13 @@ pub const SHMA_MAX_NDIM: usize = 64;
 pub const SHMA_MAX_HANDLE_BYTES: usize = 65536;
 /// The longest name in bytes, without the zero byte behind it.
 pub const SHMA_MAX_NAME_BYTES: usize = 64;
+/// The most metadata of a channel's message in bytes.
+pub const SHMA_MAX_META_BYTES: usize = 64;
 
 const _: () = assert!(SHMA_MAX_NDIM == shmarray::MAX_NDIM);
 const _: () = assert!(SHMA_MAX_HANDLE_BYTES == shmarray::MAX_HANDLE_BYTES);
 const _: () = assert!(SHMA_MAX_NAME_BYTES == shmarray::MAX_NAME_BYTES);
+const _: () = assert!(SHMA_MAX_META_BYTES == shmarray::MAX_META_BYTES);
 
 /// Returns the given strides, or those of a contiguous array in C order if `strides` is NULL.
 ///

@@ -54,7 +54,8 @@ pub const SHMA_ERROR_TEXT_TOO_SHORT: shma_status = -15;
 /// A bug in shmarray: the library panicked. The message is the panic's. No output was written, but
 /// the call may have taken effect in part.
 pub const SHMA_ERROR_PANIC: shma_status = -16;
-/// Private memory is used up; the message says how many bytes were requested.
+/// This process can get no more private memory, or can map no more of any kind. The message says
+/// how many bytes were requested, and what for.
 pub const SHMA_ERROR_NO_MEMORY: shma_status = -17;
 /// The file is not a valid NPY or NPZ file, or exceeds a limit; the message names the file, the
 /// member and the field.

@@ -79,8 +79,8 @@ pub extern "C" fn shma_loan_array(loan: Option<&shma_loan>) -> *const shma_array
     loan.map_or(std::ptr::null(), |loan| Arc::as_ptr(&loan.array))
 }
 
-/// Publishes a loan, with at most 64 bytes of metadata, and frees it, also if the call fails: then
-/// nobody receives anything.
+/// Publishes a loan, with at most SHMA_MAX_META_BYTES of metadata, and frees it, also if the call
+/// fails: then nobody receives anything.
 ///
 /// Writes the message's sequence number, which counts from 0, to sequence_out, which may be NULL.
 /// Fails with SHMA_ERROR_INVALID_ARGUMENT if the metadata is too long, or if a view of the array or

@@ -1,5 +1,6 @@
 // Arrays between processes in C: names, persistence, lists, and pages that are read-only.
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 
 #include "tests.h"
@@ -136,6 +137,25 @@ static void segments_are_listed_with_their_holders(void **state) {
     shma_segment_list_close(list);
 }
 
+// The shared memory would do: it is this process that can map no more.
+static int create_beyond_the_limit(shma_array *array) {
+    long pages = 0;
+    FILE *statm = fopen("/proc/self/statm", "r");
+    if (!statm || fscanf(statm, "%ld", &pages) != 1 || fclose(statm) != 0)
+        return 1;
+    const rlim_t mapped = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE);
+    const struct rlimit limit = {mapped + (64 << 20), RLIM_INFINITY};
+    if (setrlimit(RLIMIT_AS, &limit) != 0)
+        return 2;
+    const int64_t shape[] = {256 << 20};
+    const shma_status status = shma_array_create(SHMA_UINT8, 1, shape, NULL, &array, &error);
+    return status == SHMA_ERROR_NO_MEMORY && strstr(error.message, "cannot be mapped") ? 0 : 3;
+}
+
+static void a_process_that_can_map_no_more_has_no_memory(void **state) {
+    assert_int_equal(in_child(create_beyond_the_limit, NULL), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_store_to_readonly_pages_is_a_fault),
@@ -143,6 +163,7 @@ int main(void) {
         TEST(unlink_takes_the_name_and_leaves_the_array),
         TEST(segments_are_listed_with_their_holders),
         TEST(a_persistent_array_outlives_its_processes_until_unlinked),
+        TEST(a_process_that_can_map_no_more_has_no_memory),
     };
     return cmocka_run_group_tests_name("processes", tests, NULL, NULL);
 }

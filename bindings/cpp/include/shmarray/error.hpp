@@ -79,7 +79,8 @@ struct SHMARRAY_EXCEPTION no_space : error {
     using error::error;
 };
 
-/// Private memory is used up; what() says how many bytes were requested.
+/// This process can get no more private memory, or can map no more of any kind; what() says how
+/// many bytes were requested, and what for.
 struct SHMARRAY_EXCEPTION no_memory : error {
     using error::error;
 };
