@@ -20,7 +20,7 @@ Gem::Specification.new do |spec|
   spec.licenses = ["MIT", "Apache-2.0"]
   spec.required_ruby_version = ">= 3.1"
   texts = ["LICENSE*", "THIRD-PARTY-LICENSES", "README.md", "CHANGELOG.md"]
-  files = ["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", *texts]
+  files = ["{lib,ext,sig}/**/*", "Cargo.{toml,lock}", "*.cdx.json", *texts]
   spec.files = Dir.chdir(__dir__) { Dir[*files].select { |file| File.file?(file) } }
   spec.extensions = ["ext/shmarray/extconf.rb"]
   # No dependency on numo-narray or numo-narray-alt: they exclude each other, and either is enough.

@@ -42,13 +42,15 @@ def advisories():
     return deny("advisories")
 
 
-def compiled_in():
-    """The name and version of each crate that is in a package, without ours and without macros."""
+def compiled_in(*packages):
+    """The name and version of each crate that is in these packages, without ours and without
+    macros.
+    """
     crates = set()
     for target in TARGETS:
         options = ("-e", "normal,no-proc-macro", "--prefix", "none", "--locked", "--target", target)
-        packages = [word for package in PACKAGES for word in ("-p", package)]
-        status, said = run("cargo", "tree", *options, *packages)
+        named = [word for package in packages for word in ("-p", package)]
+        status, said = run("cargo", "tree", *options, *named)
         if status:
             raise SystemExit(said)
         crates.update(CRATE.findall(said))
@@ -57,7 +59,7 @@ def compiled_in():
 
 def licences():
     named = set(NAMED.findall((ROOT / "THIRD-PARTY-LICENSES").read_text("utf-8")))
-    crates = compiled_in()
+    crates = compiled_in(*PACKAGES)
     assert len(crates) > 20, crates
     for name, version in sorted(crates - named):
         print(f"THIRD-PARTY-LICENSES lacks {name} {version}: run ci/licences")

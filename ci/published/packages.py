@@ -2,8 +2,9 @@
 
     . ci/env; python ci/published/packages.py
 
-The wheel is the installed one. The sdist, the gem and the crates are packed for this; nothing is
-compiled.
+What is compiled, for machines or as sources, says which crates are inside. The wheel is the
+installed one, the library is installed again; the sdist, the gem and the crates are packed for
+this.
 """
 
 import subprocess
@@ -16,6 +17,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "ci/checks/runner"))
 import junit  # noqa: E402 (of a folder that is no package)
+import sbom  # noqa: E402 (which needs the folder, too)
 
 LICENCES = {path.name: path.read_bytes() for path in sorted(ROOT.glob("LICENSE*"))}
 # Of the crates that are compiled in: a package of sources alone has none.
@@ -34,9 +36,15 @@ def run(*command, cwd):
 
 
 def wheel(_):
-    """The licences that pip has installed with the wheel."""
+    """The texts that pip has installed with the wheel."""
     files = metadata.files("shmarray-numpy")
-    return {path.name: path.read_binary() for path in files if path.parent.name == "licenses"}
+    folders = "licenses", "sboms"
+    return {path.name: path.read_binary() for path in files if path.parent.name in folders}
+
+
+def library(folder):
+    run(ROOT / "ci/install", f"prefix={folder}", cwd=ROOT)
+    return {path.name: path.read_bytes() for path in (folder / "share/doc/shmarray").iterdir()}
 
 
 def sdist(folder):
@@ -81,9 +89,10 @@ def missing(files, wanted=()):
 def each():
     """Yields each package with the names that it lacks."""
     for pack, wanted in (
-        (wheel, (THIRD_PARTY,)),
+        (wheel, (THIRD_PARTY, "shmarray-python.cyclonedx.json")),
+        (library, (THIRD_PARTY, "shmarray-ffi.cdx.json", "shmarray-cli.cdx.json")),
         (sdist, (THIRD_PARTY, *SOURCES)),
-        (gem, (THIRD_PARTY, "ext/core/src/lib.rs", "ext/core/LICENSE")),
+        (gem, (THIRD_PARTY, "shmarray-ruby.cdx.json", "ext/core/src/lib.rs", "ext/core/LICENSE")),
     ):
         with tempfile.TemporaryDirectory() as folder:
             yield pack.__name__, missing(pack(Path(folder)), wanted)
@@ -93,6 +102,7 @@ def each():
 
 def main():
     assert len(LICENCES) == 3, LICENCES.keys()
+    sbom.main()
     outcomes = []
     for package, names in each():
         outcomes.append((package, "failed" if names else "passed"))
