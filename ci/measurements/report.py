@@ -75,7 +75,7 @@ def machine(results):
         ", ".join(f"{name} {version}" for name, version in versions.items() if version) + ".",
     ]
     for row, commit in results.get("runs_of_their_own", {}).items():
-        lines.append(f"The rows of {row} come from a later run of their own, at commit {commit}.")
+        lines.append(f"The rows of {row} come from a run of their own, at commit {commit}.")
     if results["quick"]:
         lines.insert(0, "**A quick run: too few rounds and too small sizes to judge by.**")
     return "\n\n".join(lines)
