@@ -58,7 +58,7 @@ pub use file::npy;
 
 pub use array::dlpack;
 pub use array::reduce::{Reduced, Reduction};
-pub use array::{Array, Options, discard, gather, prepare_pool};
+pub use array::{Array, Options, discard, gather, prepare_pool, take_ticket};
 pub use element::Element;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};

@@ -154,13 +154,16 @@ fn access(readonly: bool) -> Access {
     if readonly { Access::ReadOnly } else { Access::ReadWrite }
 }
 
-/// Returns the access for a mode of `numpy.memmap`.
+/// Returns the access for a mode of `numpy.memmap`, and for "own".
 fn parse_access(mode: &str) -> PyResult<Access> {
     match mode {
         "r+" => Ok(Access::ReadWrite),
         "r" => Ok(Access::ReadOnly),
         "c" => Ok(Access::CopyOnWrite),
-        _ => Err(value_error(format!("invalid mode: {mode:?} is none of 'r+', 'r' and 'c'"))),
+        "own" => Ok(Access::Owned),
+        _ => {
+            Err(value_error(format!("invalid mode: {mode:?} is none of 'r+', 'r', 'c' and 'own'")))
+        }
     }
 }
 
@@ -258,14 +261,15 @@ fn handle_to_send(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
     segment_memory::shared(array)?.descriptor_to_send().map(Handle::new).map_err(to_py)
 }
 
-/// Releases what the message of a handle, or of its text, holds.
+/// Releases what the message of a handle, or of its text, holds. Returns whether it held anything
+/// until now.
 #[pyfunction]
-fn discard(data: &Bound<'_, PyAny>) -> PyResult<()> {
+fn discard(data: &Bound<'_, PyAny>) -> PyResult<bool> {
     let text = match data.cast::<Handle>() {
         Ok(handle) => handle.get().descriptor().to_handle(),
         Err(_) => text_of(data)?.to_owned(),
     };
-    shmarray::discard(&text).map_err(to_py)
+    shmarray::take_ticket(&text).map_err(to_py)
 }
 
 /// Returns the offset of the first element, and the strides, if the elements of an array lie side

@@ -89,6 +89,12 @@ impl SegmentMemory {
         self.array().is_readonly()
     }
 
+    /// Makes private memory that nobody else has this process's own, if no page of it was stored
+    /// to.
+    fn own(&self) -> bool {
+        self.array().own()
+    }
+
     /// The size of its elements in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
@@ -138,7 +144,7 @@ impl<'py> ReceivedArray<'py> {
     /// Attaches the array; takes a copy if the memory is private to this process and copying is
     /// better than mapping.
     pub(crate) fn of(py: Python<'py>, handle: &Descriptor, access: Access) -> PyResult<Self> {
-        let is_copied = access == Access::CopyOnWrite && shmarray::should_copy(handle);
+        let is_copied = access.is_private() && shmarray::should_copy(handle);
         let access = if is_copied { Access::ReadOnly } else { access };
         let array = Array::attach_descriptor(handle, access).map_err(to_py)?;
         let layout = array.layout().clone();

@@ -43,9 +43,9 @@ def test_a_message_keeps_its_arrays_and_is_given_back_when_it_is_loaded(files):
 
 
 @each_size
-def test_loading_twice_gives_two_private_copies(size):
+def test_each_loading_gives_a_private_copy(size):
     sent = private(size, 1)
-    data = shmarray.dumps({"a": sent})
+    data = shmarray.dumps({"a": sent}, loads=2)
     sent[0] = 2
     one, two = (shmarray.loads(data)["a"] for _ in range(2))
     assert (one.tolist(), two.tolist()) == ([1] * size, [1] * size)
@@ -77,7 +77,6 @@ def test_discarding_gives_back_and_does_no_harm_twice_or_later(size, files):
     got = shmarray.loads(data)
     shmarray.discard(data)
     assert got[0].tolist() == [1] * size
-    assert shmarray.loads(data)[0].tolist() == [1] * size
 
 
 def test_a_gone_array_is_not_found_and_a_replaced_one_is_stale():
@@ -154,7 +153,7 @@ def test_a_load_that_fails_leaves_the_message_as_it_was(size, monkeypatch):
 
 
 def test_anything_like_bytes_can_be_loaded():
-    data = shmarray.dumps(private(SIZES["large"], 1))
+    data = shmarray.dumps(private(SIZES["large"], 1), loads=5)
     forms = [
         data,
         bytearray(data),
@@ -278,7 +277,7 @@ def test_a_message_goes_with_its_senders_family(size, peer, files):
 
 @each_size
 def test_a_receiver_that_is_killed_leaves_nothing_and_takes_nothing(size, files):
-    data = shmarray.dumps([private(size, 7), shmarray.full(size, 8)])
+    data = shmarray.dumps([private(size, 7), shmarray.full(size, 8)], loads=2)
 
     def receive():
         got = shmarray.loads(data)
@@ -312,7 +311,7 @@ def test_another_program_has_what_was_shared_and_its_own_of_what_was_private(siz
         "fixed": np.frombuffer(b"a" * size, "u1"),
     }
     sent["view"] = sent["private"][2:4]
-    data = shmarray.dumps(sent)
+    data = shmarray.dumps(sent, loads=2)
     assert peer.run(RECEIVE, data=data) == [[2] * size, [1, 1], False]
     assert (sent["private"].tolist(), sent["shared"].tolist()) == ([1] * size, [6, 6, 6])
     peer.run("got['private'][:] = 9")

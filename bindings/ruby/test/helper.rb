@@ -157,6 +157,11 @@ class SharedMemoryTest < Minitest::Test
     end
   end
 
+  # Returns whether a Numo array came through shared memory, or is in it.
+  def came_shared?(array)
+    Numo::Shared.send(:guarded?, array)
+  end
+
   # Frees everything unreachable: nothing above this frame may refer to it.
   def collect
     4.times { GC.start }

@@ -70,9 +70,10 @@ impl Array {
         }
     }
 
-    /// Gives back what the message of a descriptor holds, without attaching the array.
-    pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<()> {
-        let Some(ticket) = descriptor.ticket else { return Ok(()) };
+    /// Gives back what the message of a descriptor holds, without attaching the array. Returns
+    /// whether the message held it until now.
+    pub(crate) fn discard_descriptor(descriptor: &Descriptor) -> Result<bool> {
+        let Some(ticket) = descriptor.ticket else { return Ok(false) };
         let operation = Operation::enter()?;
         segment::discard(operation, &Directory::current(), descriptor, ticket)
     }
@@ -82,11 +83,23 @@ impl Array {
         if self.is_in_slot() {
             return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
         }
+        if self.is_private() {
+            return Err(Error::argument("array", "it is private to this process: send a copy"));
+        }
         self.segment().hold_for_message(operation, ticket)
     }
 
     pub(crate) fn release_ticket(&self, ticket: u64) {
         self.segment().release_ticket(ticket);
+    }
+
+    /// Makes memory that was attached [`CopyOnWrite`](crate::Access::CopyOnWrite)
+    /// [`Owned`](crate::Access::Owned), if no page of it was stored to. Returns whether it is now.
+    /// For a process that has learned, after it attached, that nobody else has the memory or
+    /// attaches it.
+    #[must_use]
+    pub fn own(&self) -> bool {
+        self.segment().own()
     }
 }
 
@@ -97,8 +110,17 @@ impl Array {
 /// # Errors
 /// [`Error::InvalidHandle`], [`Error::InvalidSegment`], [`Error::NotOwner`].
 pub fn discard(handle: &str) -> Result<()> {
+    take_ticket(handle).map(drop)
+}
+
+/// Does the same as [`discard`]. Returns whether the message held anything until now: one of
+/// several calls does, in whatever processes.
+///
+/// # Errors
+/// As for [`discard`].
+pub fn take_ticket(handle: &str) -> Result<bool> {
     match Array::discard_descriptor(&Descriptor::parse(handle)?) {
-        Err(Error::SegmentNotFound { .. }) => Ok(()),
+        Err(Error::SegmentNotFound { .. }) => Ok(false),
         discarded => discarded,
     }
 }

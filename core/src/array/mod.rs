@@ -29,7 +29,7 @@ pub(crate) use base::{SlotRef, Slots, UseId};
 pub use copies::gather;
 pub use create::prepare_pool;
 pub(crate) use create::segment_of as create_segment;
-pub use handles::discard;
+pub use handles::{discard, take_ticket};
 pub use options::Options;
 
 /// Typed n-dimensional memory that several processes see at once.
@@ -434,6 +434,13 @@ impl Array {
     #[must_use]
     pub fn is_readonly(&self) -> bool {
         self.segment().access() == Access::ReadOnly
+    }
+
+    /// Whether its memory is private to this process: it was attached [`Access::Owned`] or
+    /// [`Access::CopyOnWrite`]. Such an array is copied to be sent, and no handle leads to it.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.segment().access().is_private()
     }
 
     /// Whether its elements lie side by side in that order.

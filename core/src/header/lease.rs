@@ -334,6 +334,12 @@ impl Leases {
         owners.any(|word| word & HELD != 0 && word >> 1 != me)
     }
 
+    /// Whether any entry but this one is held.
+    pub(crate) fn is_held_besides(&self, own: EntryIndex) -> bool {
+        let mut entries = self.control.entries().iter().enumerate();
+        entries.any(|(index, entry)| index != own && entry.owner.load(Acquire) & HELD != 0)
+    }
+
     /// Frees the entries of dead owners, held or not. `is_dead_owner` takes the owner and its info.
     pub(crate) fn clear_dead_entries(&self, is_dead_owner: impl Fn(u64, u64) -> bool) {
         for entry in self.control.entries() {

@@ -17,6 +17,23 @@ pub enum Access {
     /// process sees the copy. Such a mapping is private memory although a lease holds it, and has
     /// no handle.
     CopyOnWrite,
+    /// Loads and stores of memory that nobody else has or attaches: what was sent to this process
+    /// alone. It is private memory although a lease holds it, and has no handle. A fork *freezes*
+    /// it: parent and child see what it contained, and each its own later stores.
+    Owned,
+}
+
+impl Access {
+    /// Whether the memory is private to this process: no other one sees its stores.
+    #[must_use]
+    pub fn is_private(self) -> bool {
+        matches!(self, Self::CopyOnWrite | Self::Owned)
+    }
+
+    /// Whether stores go to the file.
+    pub(crate) fn stores_to_file(self) -> bool {
+        matches!(self, Self::ReadWrite | Self::Owned)
+    }
 }
 
 /// This process's last search for dead processes (`sweep::check`).

@@ -43,6 +43,7 @@ mod npy_attacks;
 mod npy_corpus;
 mod npy_properties;
 mod npy_stopped;
+mod owned;
 mod pipes;
 mod pool;
 mod queue_slots;

@@ -7,4 +7,5 @@
 mod cells;
 mod channels;
 mod lifetime;
+mod owned;
 mod unmapped;

@@ -10,7 +10,7 @@ import numpy as np
 
 from . import _core, _wire
 from ._codec import _pickler
-from ._core import Handle, StaleHandleError
+from ._core import Handle, SegmentMemory, StaleHandleError
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer  # collections.abc has it since Python 3.12
@@ -49,7 +49,8 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     [99999, 99999, 99999]
     """
     count = loads if type(loads) is int and loads == 1 and not persist else _checked(loads, persist)
-    payload, arrays = _pickler.encode_array(obj, _pickler.ArrayPickler) or _pickler.encode(obj)
+    pickler = _pickler.ArrayPickler if count == 1 else _ForSeveral
+    payload, arrays = _pickler.encode_array(obj, pickler) or _pickler.encode(obj, pickler)
     handles: list[str] = []
     try:
         for array in arrays:
@@ -66,6 +67,12 @@ def dumps(obj: object, *, loads: int = 1, persist: bool = False) -> bytes:
     lines = "\n".join(handles).encode()
     body = b"".join((_wire.DUMPS_SIZES.pack(len(lines), sum(map(len, payload))), lines, *payload))
     return _wire.DUMPS_HEADER.pack(magic, zlib.crc32(body, _wire.DUMPS_SEEDS[magic])) + body
+
+
+class _ForSeveral(_pickler.ArrayPickler):
+    """Writes bytes that are loaded more than once."""
+
+    PRIVATE_MODE = "c"
 
 
 def _checked(loads: int, persist: bool) -> int:
@@ -87,7 +94,7 @@ def loads(data: "Buffer") -> Any:
 
     The bytes of ``dumps(obj)`` are loaded once, those of ``dumps(obj, loads=3)`` three times, those
     of ``dumps(obj, persist=True)`` any number of times. Then the arrays are released. One loading
-    more succeeds only if all arrays still exist because somebody has them.
+    more succeeds only if no array was private and all still exist because somebody has them.
 
     Raises ValueError, before unpickling anything, for other bytes and for bytes that have changed.
     Raises what ``pickle.loads`` raises; then the loading does not count. Raises FileNotFoundError,
@@ -102,8 +109,9 @@ def loads(data: "Buffer") -> Any:
     ([7.0, 0.0, 0.0], [0.0, 0.0, 0.0])
     """
     count, handles, tally, payload = _split(data)
+    sent = _Sent(handles)
     try:
-        obj = _pickler.decode(payload, _Sent(handles))
+        obj = _pickler.decode(payload, sent)
     except (FileNotFoundError, StaleHandleError) as error:
         if gone := [handle for handle in handles if _is_gone(handle)]:
             # Nobody can load the rest. It would stay if a last loading had been interrupted.
@@ -111,7 +119,11 @@ def loads(data: "Buffer") -> Any:
             raise _loss(type(error), gone, len(handles), count) from error
         raise  # raised by the object's own unpickling
     if handles and _is_last(count, tally):
-        _give_back(handles + tally)
+        is_first = _give_back(handles + tally)
+        if sent.is_for_one and not is_first:  # whoever loaded it before may have written to it
+            raise _loss(FileNotFoundError, handles, len(handles), count)
+        for memory in sent.own:
+            memory.own()
     return obj
 
 
@@ -149,9 +161,10 @@ def _is_last(count: int, tally: list[str]) -> bool:
     return count == 1
 
 
-def _give_back(handles: Iterable[str]) -> None:
-    for handle in handles:
-        _core.discard(handle)
+def _give_back(handles: Iterable[str]) -> bool:
+    """Returns whether nobody has given the first one back before."""
+    were_held = [_core.discard(handle) for handle in handles]
+    return were_held[:1] == [True]
 
 
 class _Sent:
@@ -159,12 +172,34 @@ class _Sent:
 
     def __init__(self, handles: Sequence[str]) -> None:
         self._handles = handles
+        self.is_for_one = False
+        """Whether one process may have any of the memory."""
+        self.own = list[SegmentMemory]()
+        """Memory that this process will have alone, mapped copy-on-write until all is loaded."""
 
     def array(self, index: int, mode: str) -> Any:
-        return _core.sent_array(self._handles[index], mode)
+        array = _core.sent_array(self._handles[index], _until_loaded(mode))
+        self._note(array.base, mode)
+        return array
 
     def memory(self, index: int, mode: str) -> Any:
-        return _core.sent_memory(self._handles[index], mode)
+        memory = _core.sent_memory(self._handles[index], _until_loaded(mode))
+        self._note(memory, mode)
+        return memory
+
+    def _note(self, memory: Any, mode: str) -> None:
+        self.is_for_one |= mode == _wire.OWN
+        if mode == _wire.OWN and type(memory) is SegmentMemory and memory.nbytes >= _OWNED_BYTES:
+            self.own.append(memory)
+
+
+_OWNED_BYTES = 256 << 10
+"""To own smaller memory takes longer than to copy its pages."""
+
+
+def _until_loaded(mode: str) -> str:
+    """A loading that fails leaves the memory as it was."""
+    return "c" if mode == _wire.OWN else mode
 
 
 def _is_gone(handle: str) -> bool:

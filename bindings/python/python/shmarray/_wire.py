@@ -17,8 +17,10 @@ STREAM_LENGTH = struct.Struct("<Q")
 """The last 8 bytes of an object's payload: the length of the stream in the payload."""
 ARRAY, ARRAY_READONLY, ARRAY_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
 """The whole payload of an array that its handle describes completely. No stream has this length."""
-ARRAY_MODES = {ARRAY: "r+", ARRAY_READONLY: "r", ARRAY_PRIVATE: "c"}
-"""How the receiver maps each, in the words of `numpy.memmap`."""
+OWN = "own"
+"""How a receiver maps memory that it has alone. Other ways have the words of `numpy.memmap`."""
+ARRAY_MODES = {ARRAY: "r+", ARRAY_READONLY: "r", ARRAY_PRIVATE: OWN}
+"""How the receiver maps each."""
 # Pickles that are written without a pickler.
 
 TEXT_HEAD = struct.Struct("<cccI")

@@ -295,7 +295,7 @@ impl Message {
     }
 
     /// Returns one of the arrays as a plain ndarray. `mode` is "r+", "r" or, for private memory,
-    /// "c".
+    /// "c" or "own".
     #[pyo3(signature = (index, mode="r+"))]
     fn array<'py>(&self, py: Python<'py>, index: i64, mode: &str) -> PyResult<Bound<'py, PyAny>> {
         ReceivedArray::of(py, self.handle(index)?, parse_access(mode)?)?.ndarray(py)

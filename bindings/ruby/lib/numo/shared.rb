@@ -124,6 +124,7 @@ module Numo
     #   @return [Hash{Symbol => Integer}]
 
     # These are for the guards and for Numo::Parallel.
+    private_class_method :guarded?
     private_class_method :copied?, :copy_to, :copy_if_room, :dtype_of, :shareable?, :unfilled?
   end
 end

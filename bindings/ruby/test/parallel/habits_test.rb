@@ -37,7 +37,7 @@ class NumoParallelHabitsTest < NumoTest
                  [summed.array, shouting[0][-1], sealed.array[-1], marked[0][-1], held.array[-1]]
     assert_equal [Shouting, true], [shouting.class, marked.is_a?(Marked)]
     assert_equal [false, true],
-                 [sealed.array, held.array].map { |array| Numo::Shared.shared?(array) }
+                 [sealed.array, held.array].map { |array| came_shared?(array) }
   end
 
   def test_a_small_array_that_is_kept_keeps_no_large_result
@@ -61,7 +61,7 @@ class NumoParallelHabitsTest < NumoTest
       [Array.new(100) { |i| Numo::Int32.new(100).fill(i) }, large(1)]
     end
     small, large = results.first
-    assert_equal [false, true], [Numo::Shared.shared?(small[7]), Numo::Shared.shared?(large)]
+    assert_equal [false, true], [came_shared?(small[7]), came_shared?(large)]
     assert_equal (0...100).to_a, small.map { |array| array[-1] }
   end
 

@@ -11,13 +11,14 @@
 //! are seen: when a slab's last array is dropped, when an attach is refused, after a sweep, and
 //! whenever the cached bytes have doubled since the last look.
 //!
-//! A mapping that copies on write has one user at a time. Before the next user gets it, the pages
-//! that the last one wrote are dropped, so that it shows the shared memory again.
+//! A private mapping has one user at a time. If it copies on write, or a fork has frozen it, the
+//! pages that its user wrote are dropped before the next one gets it, so that it shows the shared
+//! memory again.
 
 use std::sync::Arc;
 
 use super::mapped::Mapped;
-use crate::system;
+use crate::system::{self, Access};
 use crate::value::name::SegmentId;
 
 /// The most mappings of each kind: a message with a hundred arrays needs as many, with a hundred to
@@ -99,14 +100,14 @@ impl Cache {
         }
     }
 
-    /// Adds a mapping that is no longer used and whose written pages were dropped. Returns those
-    /// that it evicts.
+    /// Adds a private mapping whose use has ended. Returns those that it evicts.
     pub(super) fn insert_private(&mut self, mapped: Arc<Mapped>) -> Evicted {
         self.private.add(mapped)
     }
 
-    pub(super) fn take_private(&mut self, id: &SegmentId) -> Option<Arc<Mapped>> {
-        let at = self.private.position(|one| one.header.id == *id)?;
+    pub(super) fn take_private(&mut self, id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {
+        let at =
+            self.private.position(|one| one.header.id == *id && one.private_access() == access)?;
         Some(self.private.take(at))
     }
 

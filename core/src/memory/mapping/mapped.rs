@@ -192,10 +192,49 @@ impl Mapped {
             .unwrap_or_default()
     }
 
-    /// Drops the pages that were written through a mapping that copies on write, so that it shows
-    /// the shared memory again. `false` where that cannot be done.
-    pub(crate) fn drop_written_pages(&self, cell: Option<u32>, data_bytes: u64) -> bool {
-        self.mapping.drop_written_pages(self.part(cell).0, data_bytes)
+    /// Begins the next use of a private mapping that was cached. Cached mappings are inherited by
+    /// forked children, which have them in their caches, too.
+    pub(super) fn begin_private_use(&self) {
+        if self.mapping.is_owned() {
+            self.mapping.let_forks_inherit(false);
+        }
+    }
+
+    /// Ends the use of a private mapping by an array in a cell: it shows the shared memory again.
+    /// `false` where that cannot be done.
+    pub(crate) fn end_private_use(&self, cell: Option<u32>, data_bytes: u64) -> bool {
+        if self.mapping.is_owned() {
+            self.mapping.let_forks_inherit(true);
+            return true;
+        }
+        let start = self.part(cell).0;
+        self.mapping.is_frozen() && self.mapping.drop_written_pages(start, data_bytes)
+    }
+
+    /// How the next array has a private mapping that is cached.
+    pub(super) fn private_access(&self) -> Access {
+        if self.mapping.is_frozen() { Access::CopyOnWrite } else { Access::Owned }
+    }
+
+    /// Freezes the data of an array that this process alone has, before a fork. Allocates nothing.
+    #[cfg(linux_backend)]
+    pub(crate) fn freeze(&self) {
+        if self.access.is_private() {
+            self.mapping.freeze(&self.header.id);
+        }
+    }
+
+    /// Closes the gap in a child for which the data could not be frozen.
+    #[cfg(linux_backend)]
+    pub(crate) fn close_gap_in_child(&self) {
+        if self.access.is_private() {
+            self.mapping.close_gap_in_child();
+        }
+    }
+
+    /// Makes copy-on-write data owned, if no page was stored to. Returns whether they are.
+    pub(crate) fn own(&self) -> bool {
+        self.access.is_private() && (self.mapping.is_owned() || self.mapping.thaw(&self.header.id))
     }
 }
 

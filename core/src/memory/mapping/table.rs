@@ -30,24 +30,25 @@ fn with<T>(change: impl FnOnce(&mut Mappings) -> T) -> T {
     change(MAPPINGS.lock().get_or_insert_default())
 }
 
-/// Returns the mapping of a file, if this process has one: a shared one, or an unused one that
-/// copies on write.
+/// Returns the mapping of a file, if this process has one: a shared one, or an unused private one.
 pub(crate) fn find(id: &SegmentId, access: Access) -> Option<Arc<Mapped>> {
-    with(|mappings| match access {
-        Access::CopyOnWrite => mappings.cache.take_private(id),
-        _ => {
-            let mapped = mappings.by_id.get(&(*id, access))?.upgrade()?;
-            mappings.cache.use_again(&mapped);
-            Some(mapped)
-        }
+    if access.is_private() {
+        let found = with(|mappings| mappings.cache.take_private(id, access))?;
+        found.begin_private_use();
+        return Some(found);
+    }
+    with(|mappings| {
+        let mapped = mappings.by_id.get(&(*id, access))?.upgrade()?;
+        mappings.cache.use_again(&mapped);
+        Some(mapped)
     })
 }
 
-/// Lets later attaches of the same file find this mapping. A mapping that copies on write is left
-/// out, because it has one user.
+/// Lets later attaches of the same file find this mapping. A private one is left out, because it
+/// has one user.
 pub(crate) fn insert(mapped: &Arc<Mapped>) {
     let key = (mapped.header.id, mapped.access);
-    if mapped.access != Access::CopyOnWrite {
+    if !mapped.access.is_private() {
         with(|mappings| {
             // Without memory for its entry the next attach maps the file once more.
             if mappings.by_id.try_reserve(1).is_ok() {
@@ -71,13 +72,13 @@ impl Mappings {
 pub(crate) fn cache_if_reusable(mapped: &Arc<Mapped>) {
     let is_reusable = mapped.header.slab_layout.is_some()
         && !mapped.leases().is_lock_only()
-        && mapped.access != Access::CopyOnWrite;
+        && !mapped.access.is_private();
     if is_reusable {
         drop(with(|mappings| mappings.cache.insert(mapped)));
     }
 }
 
-/// Caches a mapping that copies on write and whose written pages were dropped.
+/// Caches a private mapping whose use has ended.
 pub(crate) fn cache_private(mapped: Arc<Mapped>) {
     drop(with(|mappings| mappings.cache.insert_private(mapped)));
 }

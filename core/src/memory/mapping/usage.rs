@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// The number of mapped files.
 static FILES: AtomicUsize = AtomicUsize::new(0);
-/// The bytes of arrays that are mapped copy-on-write.
+/// The bytes of arrays that are private to this process.
 static PRIVATE_BYTES: AtomicU64 = AtomicU64::new(0);
 
 /// The most mappings of a file: its header, and its data with another protection.
@@ -23,7 +23,7 @@ pub(crate) fn mappings() -> usize {
     FILES.load(Ordering::Relaxed).saturating_mul(MAPPINGS_PER_FILE)
 }
 
-/// Counts the bytes of shared memory that one copy-on-write array keeps, while it lives.
+/// Counts the bytes of shared memory that one private array keeps, while it lives.
 pub(crate) struct PrivateBytes(u64);
 
 impl PrivateBytes {

@@ -155,7 +155,8 @@ fn map(directory: &Directory, lookup: Lookup<'_>, access: Access) -> Result<Foun
     Ok(FoundSegment::New(mapped))
 }
 
-/// Gives back what a message holds of an array. This process need not have attached it.
+/// Gives back what a message holds of an array. This process need not have attached it. Returns
+/// whether the message held it until now.
 ///
 /// # Errors
 /// As for attaching it.
@@ -164,23 +165,22 @@ pub(crate) fn discard(
     directory: &Directory,
     descriptor: &Descriptor,
     ticket: u64,
-) -> Result<()> {
+) -> Result<bool> {
     let text = &descriptor.segment;
     let access = Access::ReadWrite;
     if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
-        segment.release_ticket(ticket);
-        return Ok(());
+        return Ok(segment.take_ticket(ticket));
     }
     system::is_usable(directory)?;
     let (FoundSegment::Known(mapped) | FoundSegment::New(mapped)) =
         map(directory, Lookup::Id(&text.id), access)?
     else {
-        return Ok(());
+        return Ok(false);
     };
     let leases = leases_of(&mapped, text.cell, &text.to_string())?;
-    release_ticket(&mapped, text.cell, &leases, ticket);
+    let was_held = release_ticket(&mapped, text.cell, &leases, ticket);
     drop(end_if_unheld(&mapped, text.cell, &leases));
-    Ok(())
+    Ok(was_held)
 }
 
 /// A process attaches received arrays until this library uses this part of the process's mappings
@@ -215,9 +215,9 @@ pub fn has_room(bytes: u64) -> bool {
 }
 
 /// Whether a receiver that wants the array of a descriptor for itself alone should copy it to
-/// private memory rather than attach it copy-on-write.
+/// private memory rather than attach it, [`Access::Owned`] or [`Access::CopyOnWrite`].
 ///
-/// A copy-on-write mapping costs no copy. But it keeps shared memory, of which a container may have
+/// Such a mapping costs no copy. But it keeps shared memory, of which a container may have
 /// 64 MB, and a process may have `vm.max_map_count` mappings, 65,530 by default. Without a free
 /// mapping a process can neither open a file nor start a thread. So the answer is yes when this
 /// library uses a quarter of this process's mappings, when the process would keep more than an

@@ -4,8 +4,8 @@
 //! entries before the fork, with every lock of this library taken, so that the child finds
 //! consistent tables. PROTOCOL.md describes what a crash at each step leaves.
 //!
-//! * `before` takes the locks, registers the child, makes its entries, and waits until no fd of
-//!   this library is open.
+//! * `before` takes the locks, registers the child, makes its entries, freezes owned arrays, and
+//!   waits until no fd of this library is open.
 //! * `in_parent` leaves the child's registration to the child, and releases the locks.
 //! * `in_child` takes over the entries and the registration, and frees the locks. It allocates
 //!   nothing.
@@ -68,7 +68,8 @@ pub(crate) extern "C" fn in_child() {
 }
 
 impl Segment {
-    /// Takes an entry for the child that is about to be forked. Allocates nothing.
+    /// Takes an entry for the child that is about to be forked, and freezes what this process has
+    /// alone. Allocates nothing.
     fn hold_for_child(&self) {
         let leases = self.leases();
         let owner = fork::child_owner(self.directory()).filter(|_| !self.is_lock_only());
@@ -85,10 +86,12 @@ impl Segment {
             None => {} // a reader's segment is LOCK_ONLY already
         }
         self.set_childs_hold(entry.map_or(Hold::LockOnly, Hold::Entry));
+        self.mapped.freeze();
     }
 
     /// Takes over, in the child, the entry that the parent made for it. Allocates nothing.
     fn take_over_in_child(&self) {
+        self.mapped.close_gap_in_child();
         let Hold::Entry(entry) = self.take_childs_hold() else { return };
         if let Some(me) = fork::registered(self.directory()) {
             self.leases().set_owner_info(entry, me.info); // the parent could not know the pid

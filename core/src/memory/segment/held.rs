@@ -87,7 +87,7 @@ impl Segment {
         generation: u64,
         hold: Hold,
     ) -> Arc<Self> {
-        let is_private = mapped.access == Access::CopyOnWrite;
+        let is_private = mapped.access.is_private();
         let segment = Arc::new(Self {
             mapped,
             cell,
@@ -178,6 +178,15 @@ impl Segment {
 
     pub(crate) fn directory(&self) -> &Directory {
         self.mapped.directory()
+    }
+
+    /// Makes copy-on-write memory owned, if no page was stored to and nobody else holds it. Returns
+    /// whether it is. A fork waits meanwhile.
+    pub(crate) fn own(&self) -> bool {
+        let _no_fork = TABLE.lock();
+        let Hold::Entry(entry) = self.hold.get() else { return false };
+        let leases = self.leases();
+        !leases.is_lock_only() && !leases.is_held_besides(entry) && self.mapped.own()
     }
 
     /// Returns the first byte of the data (I2).
@@ -296,17 +305,20 @@ impl Segment {
         let leases = mapped.leases();
         if leases.is_lock_only() || leases.is_dead() {
             mapping::evict_cached(&mapped.header.id);
-        } else if mapped.access == Access::CopyOnWrite
-            && mapped.drop_written_pages(self.cell, self.data_bytes)
-        {
+        } else if mapped.access.is_private() && mapped.end_private_use(self.cell, self.data_bytes) {
             mapping::cache_private(Arc::clone(mapped));
         }
     }
 
     /// Gives back the ticket of a message that was received or is unwanted.
     pub(crate) fn release_ticket(&self, ticket: u64) {
-        let Some(_operation) = Operation::to_give_back() else { return };
-        release_ticket(&self.mapped, self.cell, &self.leases(), ticket);
+        self.take_ticket(ticket);
+    }
+
+    /// Does the same. Returns whether the ticket was there.
+    pub(crate) fn take_ticket(&self, ticket: u64) -> bool {
+        let Some(_operation) = Operation::to_give_back() else { return false };
+        release_ticket(&self.mapped, self.cell, &self.leases(), ticket)
     }
 
     /// Holds for a message, by an entry or by a link. `false` when such a ticket exists already.
@@ -371,11 +383,6 @@ fn with<T>(change: impl FnOnce(&mut Table) -> T) -> T {
     change(TABLE.lock().get_or_insert_default())
 }
 
-/// Whether later attaches of the same handle share this memory.
-fn is_shared_access(access: Access) -> bool {
-    access != Access::CopyOnWrite
-}
-
 impl Table {
     /// Visits every segment in the table, whose lock the caller holds.
     #[allow(unsafe_code)]
@@ -393,7 +400,7 @@ fn insert(segment: &Arc<Segment>) {
     let key = (segment.text(), segment.access());
     with(|table| {
         // A segment without an entry there is attached once more by its handle.
-        if is_shared_access(key.1) && table.by_id.try_reserve(1).is_ok() {
+        if !key.1.is_private() && table.by_id.try_reserve(1).is_ok() {
             table.by_id.insert(key, Arc::downgrade(segment));
         }
         table.by_address.insert(segment.address(), Arc::downgrade(segment));
@@ -435,7 +442,7 @@ impl Segment {
         })?;
         let common = candidates
             .into_iter()
-            .filter(|segment| is_shared_access(segment.access()) && !segment.is_channel());
+            .filter(|segment| !segment.access().is_private() && !segment.is_channel());
         let largest = common.max_by_key(|segment| segment.data_bytes())?;
         (address - start <= largest.data_bytes() as usize).then_some(largest)
     }

@@ -81,10 +81,14 @@ pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases)
     None
 }
 
-/// Gives back a message's ticket: its entry, or its link.
-pub(super) fn release_ticket(mapped: &Mapped, cell: Option<u32>, leases: &Leases, ticket: u64) {
-    if !leases.release_ticket(ticket) && leases.is_lock_only() {
-        let of = SegmentText { id: mapped.header.id, cell };
-        system::unlink_ticket(mapped.directory(), &of, ticket);
-    }
+/// Gives back a message's ticket: its entry, or its link. Returns whether it was there.
+pub(super) fn release_ticket(
+    mapped: &Mapped,
+    cell: Option<u32>,
+    leases: &Leases,
+    ticket: u64,
+) -> bool {
+    let of = SegmentText { id: mapped.header.id, cell };
+    leases.release_ticket(ticket)
+        || leases.is_lock_only() && system::unlink_ticket(mapped.directory(), &of, ticket)
 }

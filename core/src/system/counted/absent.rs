@@ -61,6 +61,20 @@ impl Mapping {
 
     pub(crate) fn populate(&self) {}
 
+    pub(crate) fn let_forks_inherit(&self, _do_inherit: bool) {}
+
+    pub(crate) fn is_frozen(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn is_owned(&self) -> bool {
+        true
+    }
+
+    pub(crate) fn thaw(&self, _id: &SegmentId) -> bool {
+        false
+    }
+
     pub(crate) fn drop_written_pages(&self, _offset: u64, _bytes: u64) -> bool {
         false
     }

@@ -33,6 +33,32 @@ pub(super) fn file_limit() -> u64 {
     if limit.rlim_cur == libc::RLIM_INFINITY { u64::MAX } else { limit.rlim_cur as _ }
 }
 
+/// Opens a file when this process has as many fds as it may have: its soft limit is one higher
+/// meanwhile, if the hard limit allows that.
+///
+/// # References
+/// - [Linux]
+///
+/// [Linux]: https://man7.org/linux/man-pages/man2/getrlimit.2.html
+pub(super) fn with_one_more_fd<T>(open: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer must be valid for an `rlimit`; `limit` is a local variable that the call
+    // fills.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) };
+    let higher = libc::rlimit { rlim_cur: limit.rlim_cur.saturating_add(1), ..limit };
+    // SAFETY: the pointer must be valid for an `rlimit`; `higher` is a local variable.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &higher) };
+    let opened = open();
+    let mut now = limit;
+    // SAFETY: the pointer must be valid for an `rlimit`; `now` is a local variable.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut now) };
+    if now.rlim_cur == higher.rlim_cur {
+        // SAFETY: the pointer must be valid for an `rlimit`; `limit` is a local variable.
+        unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &limit) };
+    }
+    opened
+}
+
 /// The address space that this process may have; `None` without a limit.
 ///
 /// # References

@@ -5,12 +5,15 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use super::directory::Directory;
 use super::fd::Fd;
+use super::freeze::{Data, Outcome, close_gap, freeze, thaw};
 use super::huge;
 use super::mmap::{self, Request};
 use crate::system::interface::Access;
+use crate::value::name::SegmentId;
 
 /// A segment in memory until dropped: its header shared and writable if allowed, its data as
 /// requested.
@@ -24,7 +27,21 @@ pub(crate) struct Mapping {
     header_is_writable: bool,
     /// The directory that the file is given back in.
     directory: Directory,
+    /// What a private mapping's data are: [`OWNED`] and so on.
+    state: AtomicU8,
 }
+
+/// The file's pages, shared. Also the data of mappings that are not private.
+const OWNED: u8 = 0;
+/// The file's pages, of which a store makes a copy: a copy-on-write mapping, or an owned one since
+/// a fork.
+const FROZEN: u8 = 1;
+/// A copy, since a fork that could not open the file.
+const COPIED: u8 = 2;
+/// Still the file's pages, since there was no memory to freeze them. A child has nothing there.
+const FAILED: u8 = 3;
+/// Nothing, in the child of such a fork.
+const GONE: u8 = 4;
 
 // SAFETY: the value must be usable in another thread; a mapping belongs to the whole process, and
 // its bytes are accessed only through raw pointers and atomics.
@@ -53,7 +70,7 @@ impl Mapping {
             .and_then(|bytes| usize::try_from(bytes).ok())
             .ok_or(io::ErrorKind::OutOfMemory)?;
         let (protection, sharing) = match access {
-            Access::ReadWrite => (WRITABLE, libc::MAP_SHARED),
+            Access::ReadWrite | Access::Owned => (WRITABLE, libc::MAP_SHARED),
             Access::ReadOnly => (libc::PROT_READ, libc::MAP_SHARED),
             Access::CopyOnWrite => (WRITABLE, libc::MAP_PRIVATE),
         };
@@ -65,9 +82,14 @@ impl Mapping {
         }
         let header_bytes = header_bytes as usize;
         let header_is_writable = is_writable;
-        let mapping =
-            Self { start, bytes, header_bytes, header_is_writable, directory: directory.clone() };
-        if access != Access::ReadWrite {
+        let directory = directory.clone();
+        let state = if access == Access::CopyOnWrite { FROZEN } else { OWNED };
+        let state = AtomicU8::new(state);
+        let mapping = Self { start, bytes, header_bytes, header_is_writable, directory, state };
+        if access == Access::Owned {
+            mapping.let_forks_inherit(false);
+        }
+        if !access.stores_to_file() {
             let protection = if header_is_writable { WRITABLE } else { libc::PROT_READ };
             let bytes = header_bytes.min(bytes);
             let header = Request { bytes, protection, flags: libc::MAP_SHARED, ..request };
@@ -105,10 +127,91 @@ impl Mapping {
     ///
     /// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
     pub(crate) fn populate(&self) {
-        let data_bytes = self.bytes.saturating_sub(self.header_bytes);
-        // SAFETY: the range must belong to this mapping; `new` mapped it, `data_bytes` ends where
-        // it ends, and the call changes no bytes.
-        unsafe { libc::madvise(self.data().cast(), data_bytes, libc::MADV_POPULATE_WRITE) };
+        let advice = libc::MADV_POPULATE_WRITE;
+        // SAFETY: the range must belong to this mapping; it ends where the mapping ends, and the
+        // call changes no bytes.
+        unsafe { libc::madvise(self.data().cast(), self.data_bytes(), advice) };
+    }
+
+    /// Sets whether a forked child gets the data. It gets the header always.
+    ///
+    /// # References
+    /// - [Linux]
+    ///
+    /// [Linux]: https://man7.org/linux/man-pages/man2/madvise.2.html
+    pub(crate) fn let_forks_inherit(&self, do_inherit: bool) {
+        let advice = if do_inherit { libc::MADV_DOFORK } else { libc::MADV_DONTFORK };
+        // SAFETY: the range must belong to this mapping; it ends where the mapping ends, and the
+        // call changes no bytes.
+        unsafe { libc::madvise(self.data().cast(), self.data_bytes(), advice) };
+    }
+
+    /// Whether a store to the data of a private mapping copies a page of the file.
+    pub(crate) fn is_frozen(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == FROZEN
+    }
+
+    /// Whether the data of a private mapping are the file's pages.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.state.load(Ordering::Relaxed) == OWNED
+    }
+
+    /// Makes the data of an owned array private memory with the same bytes, before a fork.
+    pub(crate) fn freeze(&self, id: &SegmentId) {
+        let is_shared = matches!(self.state.load(Ordering::Relaxed), OWNED | FAILED);
+        let Some(data) = self.as_data(id).filter(|_| is_shared) else { return };
+        // SAFETY: the data must be a shared mapping of these bytes, as those of a private mapping
+        // in these states are.
+        let state = match unsafe { freeze(data) } {
+            Outcome::Mapped => FROZEN,
+            Outcome::Copied => COPIED,
+            Outcome::Failed => FAILED,
+        };
+        self.state.store(state, Ordering::Relaxed);
+    }
+
+    /// Closes the gap in a child for which the data could not be frozen.
+    pub(crate) fn close_gap_in_child(&self) {
+        if self.state.load(Ordering::Relaxed) != FAILED {
+            return;
+        }
+        if let Some(start) = NonNull::new(self.data()) {
+            // SAFETY: nothing must be mapped there: the child did not inherit the data, and has
+            // mapped nothing yet.
+            unsafe { close_gap(start, self.data_bytes()) };
+        }
+        self.state.store(GONE, Ordering::Relaxed);
+    }
+
+    /// Makes the data of a copy-on-write mapping those of an owned array, if no page was stored to.
+    /// Returns whether it did. A store that another thread makes meanwhile may be lost.
+    pub(crate) fn thaw(&self, id: &SegmentId) -> bool {
+        let start = self.data() as u64;
+        let is_unwritten = || {
+            let pages = written_pages(start, start + self.data_bytes() as u64);
+            pages.is_some_and(|pages| pages.is_empty())
+        };
+        let is_thawed = self.is_frozen()
+            && is_unwritten()
+            // SAFETY: the data must be a private mapping of these bytes, in which no page has a
+            // copy, as was found just now.
+            && self.as_data(id).is_some_and(|data| unsafe { thaw(data) });
+        if is_thawed {
+            self.state.store(OWNED, Ordering::Relaxed);
+            self.let_forks_inherit(false);
+        }
+        is_thawed
+    }
+
+    fn as_data<'a>(&'a self, id: &'a SegmentId) -> Option<Data<'a>> {
+        let start = NonNull::new(self.data())?;
+        let Self { directory, header_bytes: offset, .. } = self;
+        let bytes = self.data_bytes();
+        (bytes > 0).then_some(Data { start, bytes, directory, id, offset: *offset })
+    }
+
+    fn data_bytes(&self) -> usize {
+        self.bytes.saturating_sub(self.header_bytes)
     }
 
     /// Drops this process's copies of pages of a copy-on-write mapping, so that this part of the

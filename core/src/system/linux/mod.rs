@@ -41,6 +41,7 @@ mod huge;
 mod directory;
 mod identity;
 mod open;
+mod freeze;
 mod map;
 mod trial;
 mod listing;

@@ -51,7 +51,7 @@ pub(super) fn file_again(path: &Path) -> io::Result<fs::File> {
 
 fn options(access: Access) -> fs::OpenOptions {
     let mut options = fs::OpenOptions::new();
-    options.read(true).write(access == Access::ReadWrite);
+    options.read(true).write(access.stores_to_file());
     options
 }
 
@@ -59,7 +59,7 @@ fn options(access: Access) -> fs::OpenOptions {
 /// writing if it may, because a reader too has an entry in the header.
 pub(super) fn open_for(path: &Path, access: Access) -> io::Result<(Fd, bool)> {
     match open_existing(path, Access::ReadWrite) {
-        Err(error) if is_for_readers(&error) && access != Access::ReadWrite => {
+        Err(error) if is_for_readers(&error) && !access.stores_to_file() => {
             open_existing(path, Access::ReadOnly).map(|file| (file, false))
         }
         opened => opened.map(|file| (file, true)),

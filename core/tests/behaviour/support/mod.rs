@@ -232,6 +232,12 @@ pub fn resting_after(part: impl FnOnce()) -> Forked {
 
 #[cfg(target_os = "linux")]
 impl Forked {
+    /// A child that was forked in another way.
+    pub fn of(pid: i32) -> Self {
+        assert!(pid > 0);
+        Self(pid)
+    }
+
     /// Waits for it, and checks that it succeeded.
     pub fn ended(self) {
         assert_eq!(self.wait(), 0, "the child failed");

@@ -65,7 +65,8 @@ class Part(NamedTuple):
     """Memory that arrays of a message lie in."""
 
     mode: str | None
-    """How the receiver maps it, in the words of `numpy.memmap`. None if it travels in the message.
+    """How the receiver maps it: `_wire.OWN`, or in the words of `numpy.memmap`. None if it travels
+    in the message.
     """
     memory: SegmentMemory | None
     """The whole data of its segment."""
@@ -122,8 +123,8 @@ class PartsLayout:
         large_bytes: int,
         private_mode: str,
     ) -> None:
-        """With the ``private_mode`` "c", memory that finds no room in a segment travels in the
-        message.
+        """Private memory has the ``private_mode`` at the receiver. What finds no room in a segment
+        travels in the message, except with "r+".
         """
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
@@ -193,7 +194,7 @@ class PartsLayout:
         try:
             shared = _core.share_copy(source, "C")
         except _shortage.FULL as error:
-            if self._private_mode != "c":
+            if self._private_mode == "r+":
                 raise
             _shortage.warn_of_shortage(error)
             return Part(None, None, bytearray(source.tobytes()))

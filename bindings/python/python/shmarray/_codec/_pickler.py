@@ -17,9 +17,9 @@ as well (`_core.Stream`). The limits are class attributes of `ArrayPickler`. The
 that a program keeps and for a pipe, whose socket is faster than new shared memory for up to some
 hundred KiB (`_thresholds`).
 
-Private memory stays private at the receiver: it is a copy, or mapped so that a store copies the
-page. A message can therefore be loaded more than once. Arrays of Python objects are pickled in the
-ordinary way; arrays inside their elements are encoded as above.
+Private memory stays private at the receiver: it is a copy, or the receiver has it alone, or, if the
+message can be loaded more than once, it is mapped so that a store copies the page. Arrays of Python
+objects are pickled in the ordinary way; arrays inside their elements are encoded as above.
 
 Protocol 5 is PEP 574, https://peps.python.org/pep-0574/. WIRE.md describes the bytes.
 """
@@ -64,6 +64,8 @@ class ArrayPickler(pickle.Pickler):
     LARGE_BYTES = _thresholds.KEPT_LARGE_BYTES
     READ_ONLY: ClassVar[ReadOnly] = ReadOnly.ALL
     """Which private arrays arrive read-only."""
+    PRIVATE_MODE: ClassVar[str] = _wire.OWN
+    """How a receiver maps private memory: it has it alone, or "c", if there are several."""
 
     def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
@@ -126,6 +128,8 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
     if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
         return None
     if array.nbytes < pickler.LARGE_BYTES or pickler.READ_ONLY.keeps(array):
+        return None
+    if pickler.PRIVATE_MODE != _wire.ARRAY_MODES[_wire.ARRAY_PRIVATE]:
         return None
     try:
         shared = _core.share(array)
@@ -195,7 +199,7 @@ def _encoded(writer: ArrayPickler) -> Encoded:
         return stream.payload(b""), ()
     views: Sequence[Any] = collector.buffers
     if not {*map(type, views)} <= {int}:  # else all are numbers of parts
-        views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, private_mode="c").views
+        views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, writer.PRIVATE_MODE).views
     table = (
         [part.mode or part.inline for part in collector.parts],
         views,

@@ -15,7 +15,7 @@ use magnus::{
     Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RHash, RModule, RString,
     Ruby, TypedData, Value, function, method,
 };
-use shmarray::{Array, Message, Pipe, Received, Sent};
+use shmarray::{Access, Array, Message, Pipe, Received, Sent};
 
 use crate::array::{ArrayObject, array_of};
 use crate::error::{OrRaise, argument_error, named_class, type_error, unless_closed};
@@ -61,6 +61,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     message.define_method("array", method!(MessageObject::array, -1))?;
     message.define_method("close", method!(MessageObject::close, 0))?;
     message.define_method("closed?", method!(MessageObject::is_closed, 0))?;
+    shmarray.define_singleton_method("own_array", function!(own_array, 2))?;
     look_up_class::<PipeObject>(ruby)?;
     look_up_class::<MessageObject>(ruby)
 }
@@ -149,6 +150,20 @@ fn sendable(ruby: &Ruby, value: Value) -> Result<Held, Error> {
     }
 }
 
+/// Returns one of the arrays of a message, which nobody else has: from now on it is this process's.
+/// Returns nil if a copy is better, because little shared memory or few mappings are left.
+fn own_array(ruby: &Ruby, message: &MessageObject, index: Integer) -> Result<Option<Value>, Error> {
+    let is_copied = {
+        let message = unless_closed(ruby, &message.0, "message")?;
+        let index = index.to_usize().unwrap_or(usize::MAX);
+        message.descriptors().get(index).is_some_and(shmarray::should_copy)
+    };
+    if is_copied {
+        return Ok(None);
+    }
+    MessageObject::attach(ruby, message, index, Access::Owned).map(Some)
+}
+
 impl MessageObject {
     fn payload(ruby: &Ruby, this: &Self) -> Result<RString, Error> {
         Ok(ruby.str_from_slice(unless_closed(ruby, &this.0, "message")?.payload()))
@@ -163,6 +178,10 @@ impl MessageObject {
         let scanned = scan_args::<(Integer,), (), (), (), RHash, ()>(arguments)?;
         let index = scanned.required.0;
         let access = arguments::access(scanned.keywords)?;
+        Self::attach(ruby, this, index, access)
+    }
+
+    fn attach(ruby: &Ruby, this: &Self, index: Integer, access: Access) -> Result<Value, Error> {
         let message = unless_closed(ruby, &this.0, "message")?;
         let count = message.descriptors().len() as i64;
         let position =

@@ -260,7 +260,9 @@ pub(crate) struct NumoElements {
     pub(crate) shape: Vec<u64>,
     /// In bytes; `None` for a view made with index arrays.
     pub(crate) strides: Option<Vec<i64>>,
-    /// Whether the elements are in an array of our type.
+    /// Whether the elements are in an array of our type, which Numo must not free.
+    pub(crate) is_ours: bool,
+    /// Whether they are in shared memory: in such an array, and not this process's alone.
     pub(crate) shared: bool,
     /// Whether the bytes of each element are swapped.
     pub(crate) swapped: bool,
@@ -294,7 +296,8 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
                 holder: view.data,
                 shape,
                 strides,
-                shared: is_ours(view.data),
+                is_ours: is_ours(view.data),
+                shared: is_in_shared(view.data),
                 swapped,
                 reversed,
                 part,
@@ -306,14 +309,14 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
                 Layout::contiguous(&shape, itemsize, Order::C).ok().map(|layout| layout.strides);
             let holder = value.as_raw();
             let start = elements_of(holder);
-            let shared = is_ours(holder);
             let (part, message) = slot_of(holder);
             Some(NumoElements {
                 start,
                 holder,
                 shape,
                 strides,
-                shared,
+                is_ours: is_ours(holder),
+                shared: is_in_shared(holder),
                 swapped,
                 reversed,
                 part,
@@ -326,6 +329,11 @@ pub(crate) fn read(numo: &Numo, value: Value, itemsize: u64) -> Option<NumoEleme
 /// Returns whether an object is a Numo array over shared memory.
 pub(crate) fn is_shared(numo: &Numo, value: Value) -> bool {
     read(numo, value, 1).is_some_and(|found| found.shared)
+}
+
+/// Returns whether an object is a Numo array over memory of this library.
+pub(crate) fn is_guarded(numo: &Numo, value: Value) -> bool {
+    read(numo, value, 1).is_some_and(|found| found.is_ours)
 }
 
 /// Takes the memory from an array in a slot of a channel: its use is over. Numo then refuses to
@@ -365,6 +373,12 @@ fn is_ours(object: VALUE) -> bool {
         _ => false,
     };
     type_of(object).is_some_and(same)
+}
+
+/// Returns whether the array that has the elements is in shared memory.
+fn is_in_shared(object: VALUE) -> bool {
+    // SAFETY: `is_ours` found our data type, so the struct is a `SharedData`.
+    is_ours(object) && !unsafe { &(*struct_of(object).cast::<SharedData>()).lease }.is_private()
 }
 
 fn elements_of(object: VALUE) -> *mut u8 {

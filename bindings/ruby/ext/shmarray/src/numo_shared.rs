@@ -15,7 +15,7 @@ use crate::array::{ArrayObject, array_of, bytes_of};
 use crate::error::{OrRaise, argument_error, closed, type_error, with_room};
 use crate::gvl::copying;
 use crate::numo::{Numo, numo, probe};
-use crate::numo_array::{NumoElements, define_types, is_shared, make, make_part, read};
+use crate::numo_array::{NumoElements, define_types, is_guarded, is_shared, make, make_part, read};
 use crate::slot_use::{Held, Part};
 use crate::sources::Source;
 use crate::{arguments, segments};
@@ -32,6 +32,7 @@ fn bind(ruby: &Ruby) -> Result<RModule, Error> {
     shared.define_singleton_method("new", function!(create, -1))?;
     shared.define_singleton_method("share", function!(share, 1))?;
     shared.define_singleton_method("shared?", function!(is_shared_p, 1))?;
+    shared.define_singleton_method("guarded?", function!(is_guarded_p, 1))?;
     shared.define_singleton_method("shareable?", function!(is_shareable, 1))?;
     shared.define_singleton_method("dtype_of", function!(dtype_text, 1))?;
     shared.define_singleton_method("copy_to", function!(copy_to, 3))?;
@@ -97,6 +98,11 @@ fn is_copied(ruby: &Ruby, value: Value) -> Result<bool, Error> {
 
 fn is_shared_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
     Ok(is_shared(numo(ruby)?, value))
+}
+
+/// Returns whether Numo's methods must not free or replace its memory.
+fn is_guarded_p(ruby: &Ruby, value: Value) -> Result<bool, Error> {
+    Ok(is_guarded(numo(ruby)?, value))
 }
 
 /// Why an array of a message has no handle.

@@ -15,7 +15,9 @@ module Numo
           :reuse_dead,
           # Where shared memory is full, the processes of a call ask each other to collect, and
           # arrays go in band while little of it is free.
-          :make_room, :others=, :others_make_room, :room?
+          :make_room, :others=, :others_make_room, :room?,
+          # A copy that travels in a message is the receiver's alone, as what Marshal loads is.
+          :own_array
         ],
         Shared => [
           # `share` always copies to new memory, and raises where shared memory is full.

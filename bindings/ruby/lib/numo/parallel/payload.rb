@@ -27,19 +27,25 @@ module Numo
       def self.load(bytes, message = nil)
         return Marshal.load(bytes) unless message
 
+        shared = message.payload.unpack1("@9L")
         begin
-          Thread.current[:numo_parallel_arrays] = ->(index) { array_of(message.array(index)) }
+          Thread.current[:numo_parallel_arrays] =
+            ->(index) { array_of(message, index, index >= shared) }
           Marshal.load(bytes)
         ensure
           Thread.current[:numo_parallel_arrays] = nil
         end
       end
 
-      # Returns a Numo array if Numo has a class for the dtype.
-      def self.array_of(array)
-        Shared.attach(array)
+      # Returns a Numo array if Numo has a class for the dtype. What was copied to be sent is this
+      # process's own.
+      def self.array_of(message, index, was_copied)
+        return Shared.attach(message.array(index)) unless was_copied
+
+        own = Internals.own_array(message, index)
+        own ? Shared.attach(own) : Shared.attach(message.array(index)).dup
       rescue TypeError
-        array
+        message.array(index)
       end
 
       def initialize(object)
@@ -67,7 +73,8 @@ module Numo
         return [dump, 0] if apart.empty?
 
         bytes = dump_without(apart)
-        pipe.send_arrays([in_buffer ? 1 : 0, needed].pack("CQ"), shared_arrays + (copies || []))
+        head = [in_buffer ? 1 : 0, needed, shared_arrays.size].pack("CQL")
+        pipe.send_arrays(head, shared_arrays + (copies || []))
         [bytes, Stream::ARRAYS]
       ensure
         copies&.each(&:close) # the message holds them

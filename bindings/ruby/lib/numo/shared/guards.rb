@@ -2,10 +2,11 @@
 
 module Numo
   module Shared
-    # Guards for Numo's methods that would replace the memory or the shape under a shared array.
+    # Guards for Numo's methods that would replace the memory or the shape under an array over this
+    # library's memory: a shared one, or one that a process has received alone.
     #
-    # They precede Numo::NArray's own methods, because a view of a shared array is an ordinary Numo
-    # view. A private array goes on to Numo's method, unless another thread is copying it to shared
+    # They precede Numo::NArray's own methods, because a view of such an array is an ordinary Numo
+    # view. Any other array goes on to Numo's method, unless another thread is copying it to shared
     # memory.
     module Guards
       # Numo's own method.
@@ -13,7 +14,7 @@ module Numo
 
       # Does nothing, as Numo does nothing for a view: the memory is freed with its last view.
       def free
-        return self if Shared.shared?(self)
+        return self if Guards.ours?(self)
 
         Guards.refuse_copied(self, __method__)
         super
@@ -22,13 +23,13 @@ module Numo
       # Does nothing, as Numo does nothing for an array that has its memory. One whose slot of a
       # channel was given back has none, and Numo would give it some.
       def allocate
-        Shared.shared?(self) ? self : super
+        Guards.ours?(self) ? self : super
       end
 
       # Stores by a copy. Numo would take the memory of a frozen string for its own, and would copy
       # into a view as if it had no offset and no strides.
       def store_binary(string, offset = 0)
-        unless Shared.shared?(self)
+        unless Guards.ours?(self)
           Guards.refuse_copied(self, __method__)
           return super
         end
@@ -47,7 +48,7 @@ module Numo
       # Refuses to reshape a read-only array: Numo would change the shape and then refuse the
       # elements.
       def reshape!(*)
-        raise FrozenError, "can't modify frozen #{self.class}" if frozen? && Shared.shared?(self)
+        raise FrozenError, "can't modify frozen #{self.class}" if frozen? && Guards.ours?(self)
 
         super
       end
@@ -75,8 +76,13 @@ module Numo
         super
       end
 
+      # Returns whether its memory is this library's.
+      def self.ours?(array)
+        Shared.send(:guarded?, array)
+      end
+
       def self.refuse(array, method)
-        if Shared.shared?(array)
+        if ours?(array)
           raise TypeError, "#{method}: an array in shared memory cannot be initialized again"
         end
 

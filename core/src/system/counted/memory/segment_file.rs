@@ -83,8 +83,8 @@ impl SegmentFile {
     }
 
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
-        if access == Access::CopyOnWrite {
-            return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });
+        if access.is_private() {
+            return Err(Error::Unsupported { what: "a private mapping on this platform" });
         }
         let bytes = Arc::clone(&self.bytes);
         let directory = self.directory.clone();

@@ -158,8 +158,8 @@ impl SegmentFile {
 
     /// Counts this holder and protects the data. The segment is mapped already.
     pub(crate) fn map(&self, access: Access, header_bytes: u64) -> Result<Mapping> {
-        if access == Access::CopyOnWrite {
-            return Err(Error::Unsupported { what: "a copy-on-write mapping on this platform" });
+        if access.is_private() {
+            return Err(Error::Unsupported { what: "a private mapping on this platform" });
         }
         let made_here = self.0.shmem.is_owner();
         if !made_here && !self.0.count() {
