@@ -50,11 +50,32 @@ pub(crate) fn unlink(name: &'static str) -> Traced {
 
 /// Both processes hold afterwards.
 pub(crate) fn fork(handles: &[String]) -> Traced {
-    let arrays = hold(handles);
+    fork_holding(hold(handles))
+}
+
+fn fork_holding(arrays: Vec<Array>) -> Traced {
     Box::new(move || {
         forked();
         arrays.into()
     })
+}
+
+/// The fork freezes what the process has alone.
+pub(crate) fn freeze(handle: &str) -> Traced {
+    fork_holding(vec![attached(handle, Access::Owned)])
+}
+
+/// Owns what was attached to copy on write, while others may have it or not.
+pub(crate) fn own(handle: &str) -> Traced {
+    let array = attached(handle, Access::CopyOnWrite);
+    Box::new(move || {
+        let _ = array.own();
+        vec![array].into()
+    })
+}
+
+fn attached(handle: &str, access: Access) -> Array {
+    Array::attach(handle, access).unwrap()
 }
 
 /// Forks. Returns whether this is the child.

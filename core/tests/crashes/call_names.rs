@@ -33,6 +33,7 @@ static CALLS: &[(i64, &str)] = table![
     SYS_getsockopt,
     SYS_gettid,
     SYS_getuid,
+    SYS_ioctl,
     SYS_linkat,
     SYS_llistxattr,
     SYS_lseek,

@@ -54,6 +54,7 @@ fn errors_of(call: &Call) -> Option<&'static [i32]> {
         SYS_mmap if fourth as i32 & MAP_ANONYMOUS != 0 => &[],
         SYS_mmap => &[ENOMEM, ENFILE, EAGAIN],
         SYS_mprotect | SYS_madvise => &[ENOMEM, EAGAIN],
+        SYS_ioctl => &[ENOTTY, ENOMEM],
         // No kernel answers EIO, but a filter of system calls may.
         SYS_getrandom => &[EINTR, EIO],
         // EIO cannot come from a file in memory, and std takes it for a broken program if it comes

@@ -2,10 +2,10 @@
 
 use shmarray::Access;
 
-use super::{Operation, PLAIN};
+use super::{Operation, PLAIN, Victim};
 use crate::actions::{
     attach, attach_again, close, close_cells, create, create_in_cell, create_where_another_freed,
-    end, fork, without_unnamed_files,
+    end, fork, freeze, own, without_unnamed_files,
 };
 use crate::stage::Prop::{Cell, GivenCell, Leftovers};
 use crate::stage::{NEW, options};
@@ -62,6 +62,40 @@ pub(super) static ROWS: &[Operation] = &[
         props: &[Cell],
         prepare: |stage| attach_again(stage.handle("cell"), Access::CopyOnWrite),
         least: 2,
+        ..PLAIN
+    },
+    Operation {
+        name: "attach a cell alone",
+        props: &[Cell],
+        prepare: |stage| attach(stage.handle("cell"), Access::Owned),
+        ..PLAIN
+    },
+    Operation {
+        name: "attach a cell alone by a mapping that is kept",
+        props: &[Cell],
+        prepare: |stage| attach_again(stage.handle("cell"), Access::Owned),
+        least: 2,
+        ..PLAIN
+    },
+    Operation {
+        name: "own a cell that nobody else has",
+        props: &[GivenCell],
+        prepare: |stage| own(&stage.handle("given cell")),
+        least: 1,
+        ..PLAIN
+    },
+    Operation {
+        name: "fork with an owned cell",
+        props: &[GivenCell],
+        prepare: |stage| freeze(&stage.handle("given cell")),
+        ..PLAIN
+    },
+    Operation {
+        name: "fork with an owned cell, the child",
+        props: &[GivenCell],
+        prepare: |stage| freeze(&stage.handle("given cell")),
+        victim: Victim::ItsChild,
+        least: 1,
         ..PLAIN
     },
     Operation {
