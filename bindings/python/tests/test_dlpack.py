@@ -138,6 +138,12 @@ def test_numpys_arrays_are_the_same_memory(dtype):
     assert array[1, 2] == 1
 
 
+@pytest.mark.parametrize("shape", [(), (0,), (2, 0, 3), (1, 1)])
+def test_arrays_of_any_shape_are_the_same(shape):
+    seen = shmarray.from_dlpack(np.zeros(shape, "f4"))
+    assert (seen.shape, seen.dtype, seen.sum()) == (shape, np.dtype("f4"), 0)
+
+
 def test_a_dtype_that_numpy_lacks_is_one_of_ml_dtypes():
     array = halves()
     foreign = Foreign(array)
@@ -259,3 +265,20 @@ def test_jaxs_arrays_are_the_same_values(run_python, monkeypatch):
         pytest.skip("JAX is not installed")
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     run_python(JAX)
+
+
+def test_torchs_tensors_of_bfloat16_are_the_same_memory_in_both_directions():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: it takes 6 GB")
+    weights = shmarray.share(halves())
+    for tensor in (
+        torch.from_dlpack(weights.view("i2")).view(torch.bfloat16),
+        torch.frombuffer(weights.view("u1"), dtype=torch.bfloat16).reshape(weights.shape),
+    ):
+        assert tensor.float().tolist() == weights.tolist()
+        tensor[1, 2] = 77
+        assert weights[1, 2] == 77
+        seen = shmarray.from_dlpack(tensor)
+        assert seen.dtype == ml_dtypes.bfloat16
+        assert seen.tolist() == weights.tolist()
+        weights[1, 2] = 2
+        assert seen[1, 2] == 2

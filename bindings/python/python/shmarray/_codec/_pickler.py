@@ -129,7 +129,7 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
         return None
     if array.nbytes < pickler.LARGE_BYTES or pickler.READ_ONLY.keeps(array):
         return None
-    if pickler.PRIVATE_MODE != _wire.ARRAY_MODES[_wire.ARRAY_PRIVATE]:
+    if pickler.PRIVATE_MODE != _wire.OWN:
         return None
     try:
         shared = _core.share(array)
