@@ -7,6 +7,7 @@ installed one, the library is installed again; the sdist, the gem and the crates
 this.
 """
 
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -43,7 +44,7 @@ def wheel(_):
 
 
 def library(folder):
-    run(ROOT / "ci/install", f"prefix={folder}", cwd=ROOT)
+    run(ROOT / "ci/install", "--sbom", f"prefix={folder}", cwd=ROOT)
     return {path.name: path.read_bytes() for path in (folder / "share/doc/shmarray").iterdir()}
 
 
@@ -56,6 +57,7 @@ def sdist(folder):
 
 def gem(folder):
     run(ROOT / "bindings/ruby/stage", folder, cwd=ROOT)
+    shutil.copy(sbom.MADE / "shmarray-ruby.cdx.json", folder)
     run("gem", "build", "numo-shared.gemspec", "--output", "it.gem", cwd=folder)
     with (
         tarfile.open(folder / "it.gem") as outer,

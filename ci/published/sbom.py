@@ -2,8 +2,8 @@
 
     . ci/env; python ci/published/sbom.py
 
-`ci/install` and `bindings/ruby/stage` take the files that they find there. The wheel has maturin's.
-The same sources give the same bytes.
+`ci/install --sbom` installs those of the library and the command. The wheel has maturin's. The same
+sources give the same bytes.
 """
 
 import json
