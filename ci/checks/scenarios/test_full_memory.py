@@ -37,11 +37,15 @@ class Filled:
 
     def fill(self):
         """Returns the error. The array that failed leaves nothing; each other has its number."""
-        more = []
-        while (answer := self.make()).startswith("ok "):
-            more.append(self.number)
-        before = files_in(self.directory)
-        assert self.make().startswith("error ")
+        more, errors = [], 0
+        while errors < 2:  # Ruby's collector may find one more dropped array after the first
+            before = files_in(self.directory)
+            answer = self.make()
+            if answer.startswith("ok "):
+                more.append(self.number)
+                errors = 0
+            else:
+                errors += 1
         assert files_in(self.directory) == before
         for number in more:
             self.process.do(f"is k{number} 0", f"fill k{number} {number}")
