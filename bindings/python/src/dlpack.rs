@@ -1,5 +1,5 @@
 //! Tensors of other frameworks as memory of ndarrays. NumPy's `from_dlpack` lacks dtypes, and
-//! before NumPy 2.3 all of its arrays are read-only.
+//! all arrays of NumPy 2.2's are read-only.
 #![allow(unsafe_code)] // capsules, and structs of C
 
 use std::ffi::{CStr, c_int, c_void};

@@ -392,6 +392,24 @@ fn memory_is_owned_when_nobody_else_has_it_and_no_page_was_stored_to() {
     });
 }
 
+/// Memory that was owned late leaves no mapping behind: the next attach would not find it.
+#[test]
+fn what_is_attached_and_owned_again_and_again_takes_no_more_mappings() {
+    watched(Pool::Default, || {
+        for round in 0..40 {
+            let made = marked(ALONE, round);
+            let descriptor = made.descriptor();
+            let array = Array::attach_descriptor(&descriptor, Access::CopyOnWrite).unwrap();
+            drop(made);
+            let _ = array.own();
+            assert_eq!(mark(&array), round);
+        }
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let ours = maps.lines().filter(|line| line.contains("/shmarray-")).count();
+        assert!(ours < 10, "{ours} mappings");
+    });
+}
+
 /// Whether the kernel tells which pages were stored to: since Linux 6.7.
 fn is_scanned() -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();

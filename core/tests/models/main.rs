@@ -8,4 +8,5 @@ mod cells;
 mod channels;
 mod lifetime;
 mod owned;
+mod search;
 mod unmapped;

@@ -11,7 +11,7 @@
 //!
 //! Weaker protocols are searched, too, and each must be caught.
 
-use std::collections::HashSet;
+use crate::search::explore;
 
 const PARENT: usize = 0;
 const CHILD: usize = 1;
@@ -122,24 +122,15 @@ impl World {
     }
 }
 
+/// The steps of a protocol.
 struct Search {
     protocol: Protocol,
-    seen: HashSet<World>,
 }
 
 impl Search {
-    /// Returns the first fault, and the number of states.
     fn run(protocol: Protocol) -> (Option<String>, usize) {
-        let mut search = Self { protocol, seen: HashSet::new() };
-        let mut todo = vec![World::start()];
-        while let Some(world) = todo.pop() {
-            if let Some(fault) = world.broken() {
-                return (Some(fault), search.seen.len());
-            }
-            let next = search.successors(&world);
-            todo.extend(next.into_iter().filter(|world| search.seen.insert(world.clone())));
-        }
-        (None, search.seen.len())
+        let search = Self { protocol };
+        explore(World::start(), |world| search.successors(world), World::broken)
     }
 
     fn successors(&self, world: &World) -> Vec<World> {

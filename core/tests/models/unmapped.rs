@@ -18,7 +18,7 @@
 //!
 //! Weaker protocols are searched, too, and each must be caught.
 
-use std::collections::HashSet;
+use crate::search::explore;
 
 /// A process that made the segment and sends it, one that receives it, and two that close for the
 /// dead.
@@ -140,29 +140,24 @@ impl World {
     }
 }
 
+/// The steps of a protocol.
 struct Search {
     protocol: Protocol,
-    seen: HashSet<World>,
 }
 
 impl Search {
-    /// Returns the first fault, and the number of states.
     fn run(protocol: Protocol) -> (Option<String>, usize) {
-        let mut search = Self { protocol, seen: HashSet::new() };
-        let mut todo = vec![World::start()];
-        while let Some(world) = todo.pop() {
-            if let Some(fault) = world.broken().or_else(|| Self::left(&world)) {
-                return (Some(fault), search.seen.len());
-            }
-            let next = search.successors(&world);
+        let search = Self { protocol };
+        let next = |world: &World| {
+            let mut next = search.successors(world);
             if next.is_empty() && !world.is_last {
                 let mut last = world.clone();
                 (last.is_last, last.at[CLOSERS[0]]) = (true, At::ReadList); // another closer comes
-                todo.push(last);
+                next.push(last);
             }
-            todo.extend(next.into_iter().filter(|world| search.seen.insert(world.clone())));
-        }
-        (None, search.seen.len())
+            next
+        };
+        explore(World::start(), next, |world| world.broken().or_else(|| Self::left(world)))
     }
 
     /// Returns a fault if anything is left after the last check, unless a process exited, which

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _core, _wire
+from . import _core, _thresholds, _wire
 from ._codec import _pickler
 from ._core import Handle, SegmentMemory, StaleHandleError
 
@@ -188,17 +188,16 @@ class _Sent:
         return memory
 
     def _note(self, memory: Any, mode: str) -> None:
-        self.is_for_one |= mode == _wire.OWN
-        if mode == _wire.OWN and type(memory) is SegmentMemory and memory.nbytes >= _OWNED_BYTES:
+        if mode != _wire.OWN:
+            return
+        self.is_for_one = True
+        # Else it is a copy, or small.
+        if type(memory) is SegmentMemory and memory.nbytes >= _thresholds.KEPT_OWNED_BYTES:
             self.own.append(memory)
 
 
-_OWNED_BYTES = 256 << 10
-"""To own smaller memory takes longer than to copy its pages."""
-
-
 def _until_loaded(mode: str) -> str:
-    """A loading that fails leaves the memory as it was."""
+    """Returns how memory is mapped while it is loaded: a loading that fails may be repeated."""
     return "c" if mode == _wire.OWN else mode
 
 

@@ -16,6 +16,12 @@ measured.
 """
 KEPT_LARGE_BYTES = 32 << 10
 """Other private memory below this limit, all together, travels in the message. Not measured."""
+KEPT_OWNED_BYTES = 256 << 10
+"""Private memory below this limit is copied on write when it is loaded, and not owned.
+
+From here on the first write to all of it gains seven times what owning takes: 192 µs for 27, by
+medians of 120 rounds. For 64 KiB it gains 49 µs for 31.
+"""
 
 # A message of a pipe: of queues, connections, pools, executors and joblib.
 

@@ -201,11 +201,12 @@ impl Mapped {
     }
 
     /// Ends the use of a private mapping by an array in a cell: it shows the shared memory again.
-    /// `false` where that cannot be done.
+    /// `false` where that cannot be done, and where no later attach looks for it: what was owned
+    /// late was attached to copy on write, as the next array will be.
     pub(crate) fn end_private_use(&self, cell: Option<u32>, data_bytes: u64) -> bool {
         if self.mapping.is_owned() {
             self.mapping.let_forks_inherit(true);
-            return true;
+            return self.access == Access::Owned;
         }
         let start = self.part(cell).0;
         self.mapping.is_frozen() && self.mapping.drop_written_pages(start, data_bytes)
