@@ -434,7 +434,7 @@ class Pipe:
     def close(self) -> None: ...
     def send(
         self,
-        payload: Buffer | tuple[Buffer | str, ...],
+        payload: Buffer | tuple[Buffer | str, ...] | list[bytes | memoryview | str],
         arrays: Sequence[NDArray[Any] | SegmentMemory],
         timeout: float | None = None,
         fds: Sequence[int] = ...,

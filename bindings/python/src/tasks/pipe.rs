@@ -9,7 +9,7 @@ use std::time::Duration;
 use pyo3::exceptions::{PyBrokenPipeError, PyEOFError, PyIndexError, PyOSError};
 use pyo3::ffi;
 use pyo3::prelude::*;
-use pyo3::types::{PyBytes, PyMemoryView, PyString, PyTuple};
+use pyo3::types::{PyBytes, PyList, PyMemoryView, PyString, PyTuple};
 use shmarray::{Access, Array, Descriptor, Sent};
 
 use crate::error::{timed_out, to_py, value_error};
@@ -117,7 +117,8 @@ impl Pipe {
     }
 
     /// Sends bytes, or pieces of bytes that follow one another; arrays of shared memory, which the
-    /// message holds from then on; and copies of fds.
+    /// message holds from then on; and copies of fds. A list of pieces is emptied when they are
+    /// sent, before a signal's handler can raise.
     #[pyo3(signature = (payload, arrays, timeout=None, fds=Vec::new()))]
     fn send(
         &self,
@@ -143,7 +144,10 @@ impl Pipe {
             _ => wait(payload.py(), timeout, attempt)?,
         };
         match sent {
-            Sent::Sent => Ok(()),
+            Sent::Sent => match payload.cast::<PyList>() {
+                Ok(pieces) => pieces.del_slice(0, pieces.len()),
+                Err(_) => Ok(()),
+            },
             sent => Err(not_sent(&sent)),
         }
     }
@@ -351,7 +355,10 @@ fn pieces_of<'py>(payload: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>
             bytes_of(piece).map(Bound::into_any)
         }
     };
-    match payload.cast::<PyTuple>() {
+    if let Ok(pieces) = payload.cast::<PyTuple>() {
+        return pieces.iter().map(|piece| fixed(&piece)).collect();
+    }
+    match payload.cast::<PyList>() {
         Ok(pieces) => pieces.iter().map(|piece| fixed(&piece)).collect(),
         Err(_) => Ok(vec![fixed(payload)?]),
     }

@@ -5,6 +5,7 @@ them.
 import os
 import pickle
 import queue
+import signal
 import threading
 
 import numpy as np
@@ -22,6 +23,7 @@ from process_work import (
     put_and_wait,
 )
 from processes import run_forked
+from shmarray._tasks._ipc import _message
 from shmarray.multiprocessing.queues import Empty, Full
 
 KINDS = ["Queue", "JoinableQueue", "SimpleQueue"]
@@ -78,6 +80,46 @@ def test_what_waits_for_room_keeps_its_order_whatever_it_is(kind):
 
 class Bare:
     pass
+
+
+class Interrupted(Exception):
+    """A signal's handler raises it."""
+
+
+@pytest.mark.parametrize("kind", ["Queue", "JoinableQueue"])
+def test_a_put_that_a_signal_ends_repeats_and_loses_no_other_message(kind, monkeypatch):
+    """What waits is sent by whoever puts next, and a handler may raise when it has been sent."""
+
+    def interrupt(number, frame):
+        raise Interrupted
+
+    def send_and_be_interrupted(pipe, message, timeout, *payload):
+        send(pipe, message, timeout, *payload)
+        if threading.current_thread() is threading.main_thread():
+            signal.raise_signal(signal.SIGALRM)
+
+    q = getattr(mp, kind)()
+    for number in range(100):  # most of them wait
+        q.put((number, bytes(10_000)))
+    before = signal.signal(signal.SIGALRM, interrupt)
+    send = _message.send
+    monkeypatch.setattr(_message, "send", send_and_be_interrupted)
+    put, got = [*range(100)], []
+    for number in range(100, 200):
+        got += [q.get()[0] for _ in range(min(12, number - len(got) - 30))]
+        try:
+            q.put((number, bytes(10_000)))
+            put.append(number)
+        except Interrupted:
+            pass
+    monkeypatch.undo()
+    signal.signal(signal.SIGALRM, before)
+    q.put((None, b""))
+    while (number := q.get()[0]) is not None:
+        got.append(number)
+    assert got == sorted(set(got))
+    assert set(put) <= set(got)
+    assert 100 < len(put) < 200
 
 
 def test_an_object_goes_by_the_reducer_of_its_class(make, monkeypatch):

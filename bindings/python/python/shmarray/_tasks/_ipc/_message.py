@@ -112,12 +112,14 @@ def send(
     pipe: _internals.Pipe,
     message: OutgoingMessage,
     timeout: float | None = None,
+    payload: list[bytes | memoryview | str] | None = None,
 ) -> None:
-    """Sends a message.
+    """Sends a message. A list of its payload's pieces is emptied when they are sent.
 
     Raises TimeoutError if there was no room in time, BrokenPipeError if nobody can receive.
     """
-    pipe.send(message.payload, message.arrays, timeout, [one.fileno() for one in message.fds])
+    pieces = message.payload if payload is None else payload
+    pipe.send(pieces, message.arrays, timeout, [one.fileno() for one in message.fds])
 
 
 def unpack(payload: bytes | memoryview, message: _internals.Message) -> Any:

@@ -3,6 +3,7 @@ order.
 """
 
 import collections
+import contextlib
 import errno
 import select
 import threading
@@ -30,6 +31,8 @@ _RETRY_SECONDS = 0.1
 class _Waiting(NamedTuple):
     """A message that found no room in the pipe."""
 
+    payload: list[bytes | memoryview | str]
+    """Its pieces; empty once they are sent."""
     message: _message.OutgoingMessage
     slot: bytes
 
@@ -81,6 +84,10 @@ class SendQueue:
             self._is_used = True
             if self._is_ending:
                 return
+            if self._waiting:
+                # Left to the thread alone, they would go only when it gets the GIL.
+                with contextlib.suppress(OSError, MemoryError):  # the thread meets it, too
+                    self._send_what_has_room()
             if not self._waiting and self._sends(message):
                 self._set_in_pipe(slot)
                 self._is_direct = True
@@ -89,7 +96,7 @@ class SendQueue:
             if self._thread is None:
                 self._start_thread()
             self._slots.set_waiting(slot)
-            self._waiting.append(_Waiting(message, slot))
+            self._waiting.append(_Waiting([*message.payload], message, slot))
 
     def _sends(self, message: _message.OutgoingMessage) -> bool:
         """Sends a message. Returns False if there is no room soon."""
@@ -114,30 +121,43 @@ class SendQueue:
             self._at_exit = util.Finalize(None, self._finish, exitpriority=-5)
 
     def _send_on(self) -> None:
-        while (waiting := self._first()) is not None:
+        while not self._is_done():
             try:
-                self._send_first(waiting)
+                _retry(self._send_or_wait)
             except OSError:
                 self._lose_all()  # nobody can receive any more
 
-    def _first(self) -> _Waiting | None:
-        """Returns the next message. If there is none, the thread ends."""
+    def _is_done(self) -> bool:
+        """Returns whether no message waits. Then the thread ends."""
         with self._lock:
             if self._waiting:
-                return self._waiting[0]
+                return False
             self._thread = None
             self._is_direct = not self._is_ending
             if self._at_exit is not None:
                 self._at_exit.cancel()
             if self._is_closed:
                 self._writer.close()
-            return None
+            return True
 
-    def _send_first(self, waiting: _Waiting) -> None:
-        while not _retry(lambda: self._sends_waiting(waiting)):
-            self._wait_for_room()
+    def _send_or_wait(self) -> None:
+        """Sends waiting messages, or waits until there is room for one."""
         with self._lock:
+            has_sent = self._send_what_has_room()
+        if not has_sent:
+            self._wait_for_room()
+
+    def _send_what_has_room(self) -> bool:
+        """Sends waiting messages, in order, without waiting. Returns whether it sent any."""
+        before = len(self._waiting)
+        while self._waiting:
+            first = self._waiting[0]
+            # It may have been sent by a call that a signal's handler ended.
+            if first.payload and not self._sends_waiting(first):
+                break
             self._waiting.popleft()
+            self._set_in_pipe(first.slot)
+        return len(self._waiting) < before
 
     def _sends_waiting(self, waiting: _Waiting) -> bool:
         """Sends a waiting message. Returns False if there was no room. A crash during this call
@@ -145,13 +165,13 @@ class SendQueue:
         """
         self._slots.set_sending(waiting.slot)
         try:
-            _message.send(self._writer.pipe, waiting.message, 0.0)
+            _message.send(self._writer.pipe, waiting.message, 0.0, waiting.payload)
         except BaseException as error:
-            self._slots.set_waiting(waiting.slot)
+            if waiting.payload:
+                self._slots.set_waiting(waiting.slot)
             if isinstance(error, TimeoutError):
                 return False
             raise
-        self._set_in_pipe(waiting.slot)
         return True
 
     def _wait_for_room(self) -> None:
