@@ -82,7 +82,7 @@ class Bare:
     pass
 
 
-class Interrupted(Exception):
+class InterruptError(Exception):
     """A signal's handler raises it."""
 
 
@@ -90,8 +90,8 @@ class Interrupted(Exception):
 def test_a_put_that_a_signal_ends_repeats_and_loses_no_other_message(kind, monkeypatch):
     """What waits is sent by whoever puts next, and a handler may raise when it has been sent."""
 
-    def interrupt(number, frame):
-        raise Interrupted
+    def interrupt(_number, _frame):
+        raise InterruptError
 
     def send_and_be_interrupted(pipe, message, timeout, *payload):
         send(pipe, message, timeout, *payload)
@@ -110,7 +110,7 @@ def test_a_put_that_a_signal_ends_repeats_and_loses_no_other_message(kind, monke
         try:
             q.put((number, bytes(10_000)))
             put.append(number)
-        except Interrupted:
+        except InterruptError:
             pass
     monkeypatch.undo()
     signal.signal(signal.SIGALRM, before)
