@@ -60,6 +60,7 @@ pub use array::dlpack;
 pub use array::reduce::{Reduced, Reduction};
 pub use array::{Array, Options, discard, gather, prepare_pool, take_ticket};
 pub use element::Element;
+pub use element::compare::are_same_bytes;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};
 #[cfg(linux_backend)]

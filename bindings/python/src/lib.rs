@@ -137,6 +137,13 @@ fn attach<'py>(
     segment_memory::to_ndarray(&dtype, array)
 }
 
+/// Returns whether two arrays without gaps are the same bytes. Other threads of Python run
+/// meanwhile, and may change them.
+#[pyfunction]
+fn are_same_bytes(one: &Bound<'_, PyAny>, other: &Bound<'_, PyAny>) -> PyResult<bool> {
+    Facts::of(one)?.are_same_bytes(&Facts::of(other)?, one.py())
+}
+
 /// Returns the dtype as which elements of another one are seen: it holds no objects and has their
 /// size.
 fn seen_as<'py>(seen: Bound<'py, PyAny>, own: &DType) -> PyResult<Bound<'py, PyAny>> {
@@ -476,10 +483,10 @@ mod _core {
     };
     #[pymodule_export]
     use super::{
-        attach, copied_bytes, count_down, create, create_permuted, discard, handle, handle_to_send,
-        in_band_bytes, is_family_alive, is_shared, limit_pool, locate, memory_by_handle,
-        prepare_pool, run_command, segments, sent_array, sent_memory, share, share_copy, span,
-        sweep, sweep_dead, trim_pool, unlink, without_gaps,
+        are_same_bytes, attach, copied_bytes, count_down, create, create_permuted, discard, handle,
+        handle_to_send, in_band_bytes, is_family_alive, is_shared, limit_pool, locate,
+        memory_by_handle, prepare_pool, run_command, segments, sent_array, sent_memory, share,
+        share_copy, span, sweep, sweep_dead, trim_pool, unlink, without_gaps,
     };
 
     #[pymodule_export]

@@ -154,6 +154,21 @@ impl<'py> Facts<'py> {
         unsafe { std::slice::from_raw_parts(self.address(), self.bytes() as usize) }
     }
 
+    /// Returns whether two contiguous arrays are the same bytes.
+    pub(crate) fn are_same_bytes(&self, other: &Self, py: Python<'py>) -> PyResult<bool> {
+        let bytes = self.bytes();
+        if !(self.is_contiguous() && other.is_contiguous() && other.bytes() == bytes) {
+            return Ok(false);
+        }
+        let (one, another) = (self.address() as usize, other.address() as usize);
+        // SAFETY: both arrays are contiguous, so NumPy's `data` is followed by `bytes` initialized
+        // bytes, and the caller's references to the arrays keep them.
+        let compare = || unsafe {
+            shmarray::are_same_bytes(one as *const u8, another as *const u8, bytes as usize)
+        };
+        Ok(if bytes < LARGE_BYTES { compare() } else { py.detach(compare) })
+    }
+
     /// Returns the shape and the strides, from the first element on.
     pub(crate) fn layout(&self) -> Layout {
         let shape = self.shape().iter().map(|count| *count as u64).collect();

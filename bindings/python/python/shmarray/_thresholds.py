@@ -44,6 +44,11 @@ PIPE_SMALL_BYTES = 1 << 20
 faster than it maps; the figures were not kept.
 """
 
+REUSED_LEAST_BYTES = 1 << 20
+"""Private arrays from here on may have a copy in common with other messages. Smaller ones go in the
+stream.
+"""
+
 # Segments of a message.
 
 OWN_SEGMENT_BYTES = 128 << 10

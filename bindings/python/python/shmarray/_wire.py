@@ -15,11 +15,13 @@ VERSION = 1
 
 STREAM_LENGTH = struct.Struct("<Q")
 """The last 8 bytes of an object's payload: the length of the stream in the payload."""
-ARRAY, ARRAY_READONLY, ARRAY_PRIVATE = (b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc"))
+ARRAY, ARRAY_READONLY, ARRAY_PRIVATE, ARRAY_PRIVATE_SEVERAL = (
+    b"\xff" * 7 + last for last in (b"\xfe", b"\xfd", b"\xfc", b"\xfb")
+)
 """The whole payload of an array that its handle describes completely. No stream has this length."""
 OWN = "own"
 """How a receiver maps memory that it has alone. Other ways have the words of `numpy.memmap`."""
-ARRAY_MODES = {ARRAY: "r+", ARRAY_READONLY: "r", ARRAY_PRIVATE: OWN}
+ARRAY_MODES = {ARRAY: "r+", ARRAY_READONLY: "r", ARRAY_PRIVATE: OWN, ARRAY_PRIVATE_SEVERAL: "c"}
 """How the receiver maps each."""
 # Pickles that are written without a pickler.
 

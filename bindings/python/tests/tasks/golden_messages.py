@@ -15,6 +15,7 @@ import shmarray
 import shmarray.multiprocessing as mp
 from shmarray import _core, _dumps
 from shmarray._codec import _pickler
+from shmarray._codec._copies import CallCopies
 from shmarray._core import Pipe
 from shmarray._tasks import _wire
 from shmarray._tasks._ipc import _message
@@ -97,6 +98,11 @@ def queued(queue, obj):
     return bytes(queue._reader.pipe.receive()[0])
 
 
+def in_two_tasks(array):
+    """Returns the array and the copies of a call with two tasks."""
+    return array, CallCopies(print, [[array, array]])
+
+
 def connection():
     here, _there = mp.Pipe()
     return payload(_message.pack(here))
@@ -113,6 +119,7 @@ MESSAGES = {
     "array": lambda: payload(_message.pack(shmarray.ones(3))),
     "array_readonly": lambda: payload(_message.pack(fixed(shmarray.ones(3)))),
     "array_private": lambda: payload(_message.pack(np.ones(40_000))),
+    "array_private_several": lambda: payload(_message.pack(*in_two_tasks(np.ones(1 << 17)))),
     "shared_views": lambda: payload(_message.pack(shared_views(shmarray.ones(5)))),
     "connection": connection,
     "dumps": lambda: dumped({"number": 7}),

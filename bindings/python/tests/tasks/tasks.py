@@ -215,3 +215,53 @@ KEPT = []
 def add_to_kept(number):
     KEPT[number][:] += 1
     return KEPT[number]
+
+
+def first_of(array, number=0):
+    """Returns the first element, and a number."""
+    return float(array[0]) + number
+
+
+def sum_with(array, number):
+    """Writes to all of an array. Returns the sum."""
+    array += number
+    return float(array.sum())
+
+
+def sum_in(holder, number=0):
+    """Returns the sum of the arrays in an object, and a number."""
+    return float(sum(array.sum() for array in holder.arrays())) + number
+
+
+class Holder:
+    """An object with slots and arrays."""
+
+    __slots__ = ("named", "rest")
+
+    def __init__(self, first, second):
+        self.named = {"first": first}
+        self.rest = [second]
+
+    def arrays(self):
+        return [*self.named.values(), *self.rest]
+
+    def add(self, number):
+        return sum_in(self, number)
+
+
+meeting = None
+"""A barrier. Set before the workers are forked."""
+
+
+def first_after_meeting(array):
+    """Returns the first element when as many tasks as the barrier is for have their arrays."""
+    meeting.wait()
+    return float(array[0])
+
+
+def first_after_meeting_or_die(array, number):
+    """Does so, but the task of number 2 kills its worker."""
+    first = first_after_meeting(array)
+    if number == 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return first

@@ -115,6 +115,17 @@ def test_the_first_write_copies_no_page(way):
     assert not shmarray.is_shared(array)
 
 
+def test_equal_results_that_a_worker_makes_one_after_the_other_are_owned():
+    with mp.get_context("fork").Pool(1) as pool:
+        for _ in range(5):
+            array = pool.apply(tasks.large, (NUMBER,))
+            before = pages_of_its_own()
+            array += 1
+            assert pages_of_its_own() == before
+            del array
+    pool.join()
+
+
 @each_way
 def test_a_child_has_its_own_and_so_has_its_parent(way):
     array = way()

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
@@ -108,6 +108,15 @@ class _Copy(NamedTuple):
     strides: Strides
 
 
+class Copies(Protocol):
+    """Copies that messages may have in common."""
+
+    def copy(self, source: Array) -> tuple[Array, str]:
+        """Returns a copy of an array in shared memory, in its order if it has no gaps, else in C
+        order; and how its receiver maps it. Raises what copying raises.
+        """
+
+
 class PartsLayout:
     """Assigns each out-of-band buffer to a part, and adds the parts that are missing.
 
@@ -122,15 +131,18 @@ class PartsLayout:
         parts: Parts,
         large_bytes: int,
         private_mode: str,
+        copies: Copies | None = None,
     ) -> None:
-        """Private memory has the ``private_mode`` at the receiver. What finds no room in a segment
-        travels in the message, except with "r+".
+        """Private memory has the ``private_mode`` at the receiver, or that of its copy, if messages
+        may have ``copies`` in common. What finds no room in a segment travels in the message,
+        except with "r+".
         """
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
         self._buffers = buffers
         self._private_mode = private_mode
-        copies: list[_Copy] = []
+        self._common = copies
+        own: list[_Copy] = []
         fixed: dict[tuple[int, int], _Copy] = {}
         for number, buffer in enumerate(buffers):
             if isinstance(buffer, int):
@@ -141,10 +153,10 @@ class PartsLayout:
                 if is_fixed and place in fixed:
                     fixed[place].numbers.append(number)
                     continue
-                copies.append(_copy_of(number, array, buffer.is_read_only))
+                own.append(_copy_of(number, array, buffer.is_read_only))
                 if is_fixed:
-                    fixed[place] = copies[-1]
-        self._add_private(copies, large_bytes)
+                    fixed[place] = own[-1]
+        self._add_private(own, large_bytes)
 
     def _is_private(self, number: int, array: Array) -> bool:
         """Returns whether the array is to be copied. Any other is assigned to its part here."""
@@ -192,7 +204,11 @@ class PartsLayout:
             # Core has no descriptor for every dtype.
             source = source.view(f"V{source.itemsize}")
         try:
-            shared = _core.share_copy(source, "C")
+            shared, mode = (
+                (_core.share_copy(source, "C"), self._private_mode)
+                if self._common is None
+                else self._common.copy(source)
+            )
         except _shortage.FULL as error:
             if self._private_mode == "r+":
                 raise
@@ -200,7 +216,7 @@ class PartsLayout:
             return Part(None, None, bytearray(source.tobytes()))
         location = _core.locate(shared)
         assert location is not None
-        return Part(self._private_mode, location[0], _NOTHING)
+        return Part(mode, location[0], _NOTHING)
 
     def _add(self, part: Part, copies: Sequence[tuple[_Copy, int]]) -> None:
         """Adds a part with these copies at these offsets."""

@@ -37,7 +37,7 @@ from .. import _core, _shortage, _thresholds, _wire
 from .._core import SegmentMemory
 from . import _arrow
 from ._collector import Collector, fixed
-from ._parts import Array, PartsLayout, ReadOnly, View, compact_dtype
+from ._parts import Array, Copies, PartsLayout, ReadOnly, View, compact_dtype
 
 _Pickler = TypeVar("_Pickler", bound="type[ArrayPickler]")
 
@@ -66,6 +66,8 @@ class ArrayPickler(pickle.Pickler):
     """Which private arrays arrive read-only."""
     PRIVATE_MODE: ClassVar[str] = _wire.OWN
     """How a receiver maps private memory: it has it alone, or "c", if there are several."""
+    COPIES: ClassVar[Copies | None] = None
+    """The copies of private memory that messages may have in common."""
 
     def __init__(self, collector: Collector | None = None, takes_views: bool = True) -> None:
         self.stream = _core.Stream(self.STREAM_BYTES)
@@ -112,9 +114,11 @@ class ArrayPickler(pickle.Pickler):
         self.stream.clear()
 
 
-def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None:
+def encode_array(
+    array: object, pickler: "type[ArrayPickler]", copies: Copies | None = None
+) -> Encoded | None:
     """Encodes an array that its handle describes completely: a shared one, or a large private one.
-    Returns None for anything else.
+    Returns None for anything else. ``copies`` are those of `ArrayPickler.COPIES` unless given.
     """
     if type(array) is not np.ndarray:
         return None
@@ -131,14 +135,14 @@ def encode_array(array: object, pickler: "type[ArrayPickler]") -> Encoded | None
         return None
     if pickler.PRIVATE_MODE != _wire.OWN:
         return None
+    copies = copies or pickler.COPIES
     try:
-        shared = _core.share(array)
+        shared, mode = (_core.share(array), _wire.OWN) if copies is None else copies.copy(array)
     except _shortage.FULL:
         return None  # the general way sends its bytes in the message, with a warning
     memory = _core.memory_by_handle(shared)
-    return (
-        ((_wire.ARRAY_PRIVATE,), [memory]) if memory and shared.strides == array.strides else None
-    )
+    mark = _wire.ARRAY_PRIVATE if mode == _wire.OWN else _wire.ARRAY_PRIVATE_SEVERAL
+    return ((mark,), [memory]) if memory and shared.strides == array.strides else None
 
 
 def encode_text(text: str) -> Encoded:
@@ -168,14 +172,20 @@ def reused(pickler: _Pickler) -> _Pickler:
     return pickler
 
 
-def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> Encoded:
-    """Encodes an object for a pipe that carries arrays. Raises what pickling raises."""
+def encode(
+    obj: object,
+    pickler: Callable[[], ArrayPickler] = ArrayPickler,
+    copies: Copies | None = None,
+) -> Encoded:
+    """Encodes an object for a pipe that carries arrays. Raises what pickling raises. ``copies`` are
+    those of `ArrayPickler.COPIES` unless given.
+    """
     writer = _idle.pop(pickler, None) or pickler()
     written = None
     try:
         written = writer.write(obj)
         if written is None:
-            encoded = _encoded(writer)
+            encoded = _encoded(writer, copies or writer.COPIES)
             is_small = writer.stream.tell() <= _SMALL_BYTES
         else:
             encoded = (written[0], ())
@@ -188,7 +198,7 @@ def encode(obj: object, pickler: Callable[[], ArrayPickler] = ArrayPickler) -> E
     return encoded
 
 
-def _encoded(writer: ArrayPickler) -> Encoded:
+def _encoded(writer: ArrayPickler, copies: Copies | None) -> Encoded:
     """Encodes an object that a pickler wrote, and that is more than a stream."""
     stream = writer.stream
     collector = writer.collector
@@ -199,7 +209,9 @@ def _encoded(writer: ArrayPickler) -> Encoded:
         return stream.payload(b""), ()
     views: Sequence[Any] = collector.buffers
     if not {*map(type, views)} <= {int}:  # else all are numbers of parts
-        views = PartsLayout(views, collector.parts, writer.LARGE_BYTES, writer.PRIVATE_MODE).views
+        views = PartsLayout(
+            views, collector.parts, writer.LARGE_BYTES, writer.PRIVATE_MODE, copies
+        ).views
     table = (
         [part.mode or part.inline for part in collector.parts],
         views,

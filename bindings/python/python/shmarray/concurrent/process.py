@@ -32,8 +32,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from .. import WorkerLost as AnyWorkerLost
 from .. import multiprocessing
+from .._tasks import _internals
 from .._tasks._borrowed import own
-from .._tasks._workers import Dispatcher, Task, WorkerProtocol
+from .._tasks._workers import Call, Dispatcher, Task, WorkerProtocol
 from ..multiprocessing.context import check_context
 
 _Parameters = ParamSpec("_Parameters")
@@ -140,6 +141,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         self._shutdown_lock = threading.Lock()
         self._shutdown_thread = False
         self._dispatcher: Dispatcher | None = None
+        self._call = Call()
 
     @property
     def _broken(self) -> str | bool:  # type: ignore[override]
@@ -181,7 +183,9 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             if self._dispatcher is None:
                 self._dispatcher = self._start_dispatcher()
             future: Future[_Result] = Future()
-            self._dispatcher.submit(self._make_task(future, (fn, args, kwargs)))
+            task = self._make_task(future, (fn, args, kwargs))
+            task.copies = self._call.copies
+            self._dispatcher.submit(task)
             return future
 
     if not TYPE_CHECKING:  # its type is that of the standard executor's
@@ -189,7 +193,12 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         def map(self, fn, *iterables, chunksize=1, **options):
             if chunksize > 1:
                 iterables = [own(iterable) for iterable in iterables]
-            return super().map(fn, *iterables, chunksize=chunksize, **options)
+            if options.get("buffersize") is None:  # else tasks are submitted later
+                self._call.copies = _internals.CallCopies.of(fn, iterables)
+            try:
+                return super().map(fn, *iterables, chunksize=chunksize, **options)
+            finally:
+                self._call.copies = None
 
     def _make_task(self, future: Future[Any], call: tuple[Any, Any, Any]) -> Task:
         return ExecutorTask(future, call)

@@ -37,8 +37,8 @@ class BatchProtocol(ExecutorProtocol):
     """Performs batches. A result may be an object that only the worker can import, or nobody."""
 
     @staticmethod
-    def pack(obj: object) -> OutgoingMessage:
-        return _pack(obj, None)
+    def pack(obj: object, copies: _internals.Copies | None = None) -> OutgoingMessage:
+        return _message.pack_by(obj, lambda: _BatchPickler(None), copies)
 
 
 class BatchTask(ExecutorTask):
@@ -74,6 +74,7 @@ class _BatchPickler(_internals.ArrayPickler, cloudpickle.Pickler):  # type: igno
     LARGE_BYTES = _message.PipePickler.LARGE_BYTES
     READ_ONLY = _internals.ReadOnly.BUFFERS  # joblib's own backends use protocol 5
     REDUCERS = _message.PipePickler.REDUCERS
+    COPIES = _message.PipePickler.COPIES
 
     def __init__(self, snapshots: "Snapshots | None") -> None:
         # A view may be one of a memmap.

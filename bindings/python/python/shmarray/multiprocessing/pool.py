@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from .._tasks import _internals
 from .._tasks._borrowed import own
-from .._tasks._workers import CALLBACKS, Backlog, Dispatcher, Task, WorkerProtocol
+from .._tasks._workers import CALLBACKS, Backlog, Call, Dispatcher, Task, WorkerProtocol
 from .context import _default_context, check_context
 
 __all__ = ["Pool", "ThreadPool"]
@@ -109,7 +109,13 @@ class Pool(_standard.Pool):
         """Does nothing: the dispatcher starts workers."""
 
     def _map_async(self, func: Any, iterable: Iterable[Any], *arguments: Any) -> Any:
-        return super()._map_async(func, own(iterable), *arguments)  # type: ignore[misc]
+        self._check_running()
+        items: Any = own(iterable)
+        if not hasattr(items, "__len__"):
+            items = list(items)  # as the standard pool
+        copies = _internals.CallCopies.of(func, [items]) if len(items) > 1 else None
+        with self._taskqueue.of_call(copies):
+            return super()._map_async(func, items, *arguments)  # type: ignore[misc]
 
     if not TYPE_CHECKING:  # their types are those of the standard pool's
 
@@ -224,8 +230,8 @@ class _Task(Task):
         self._size = 0
 
     def pack(self, protocol: type[WorkerProtocol]) -> None:
-        call, self.call = self.call, None
-        self.packed = protocol.pack(call)
+        super().pack(protocol)
+        assert self.packed is not None
         payload, arrays, _ = self.packed
         self._size = sum(map(len, payload)) + (
             sum(array.nbytes for array in arrays) if arrays else 0
@@ -258,42 +264,55 @@ class _Feeder:
         self._jobs = jobs
         self._backlog = Backlog()
         self._sequences: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._call = Call()
         self._lock = threading.Lock()
         self._unfed = 0
         self.thread = threading.Thread(name="shmarray-feeder", target=self._run, daemon=True)
+
+    @contextlib.contextmanager
+    def of_call(self, copies: _internals.Copies | None) -> Iterator[None]:
+        """Gives the tasks that this thread adds meanwhile these copies in common."""
+        self._call.copies = copies
+        try:
+            yield
+        finally:
+            self._call.copies = None
 
     def put(self, sequence: tuple[Iterable[tuple[Any, ...]], Callable[[int], None] | None]) -> None:
         """Adds a job. If it is the first in line and was not given as an iterator, the parts that
         have room are submitted at once, without waking a thread.
         """
         parts, set_length = sequence
+        copies = self._call.copies
         if set_length is None and _internals.has_borrowed():
             # An array of a channel's slot is valid only now. Other jobs may wait for room.
             for part in parts:
-                if not self._submit(part):
+                if not self._submit(part, copies):
                     break
             return
         with self._lock:
             is_first = not self._unfed and self._backlog.has_room()
             self._unfed += 1
         if not is_first or set_length is not None:
-            self._sequences.put(sequence)
+            self._sequences.put((*sequence, copies))
             return
         rest = iter(parts)
         is_fed = True
         try:
-            is_fed = self._feed_what_has_room(rest)
+            is_fed = self._feed_what_has_room(rest, copies)
         finally:
             if is_fed:
                 self._was_fed()
         if not is_fed:
-            self._sequences.put((rest, None))
+            self._sequences.put((rest, None, copies))
 
-    def _feed_what_has_room(self, parts: Iterator[tuple[Any, ...]]) -> bool:
+    def _feed_what_has_room(
+        self, parts: Iterator[tuple[Any, ...]], copies: _internals.Copies | None
+    ) -> bool:
         """Submits parts while there is room. Returns whether these were all."""
         while self._backlog.has_room():
             part = next(parts, None)
-            if part is None or not self._submit(part):
+            if part is None or not self._submit(part, copies):
                 return True
         return False
 
@@ -309,13 +328,16 @@ class _Feeder:
         self._dispatcher.close()
 
     def _feed(
-        self, parts: Iterable[tuple[Any, ...]], set_length: Callable[[int], None] | None
+        self,
+        parts: Iterable[tuple[Any, ...]],
+        set_length: Callable[[int], None] | None,
+        copies: _internals.Copies | None,
     ) -> None:
         count = 0
         for part in parts:
             count = part[1] + 1
             self._backlog.wait()
-            if not self._submit(part):
+            if not self._submit(part, copies):
                 return
         if set_length:
             with contextlib.suppress(KeyError):  # the job was abandoned meanwhile
@@ -325,11 +347,12 @@ class _Feeder:
         with self._lock:
             self._unfed -= 1
 
-    def _submit(self, part: tuple[Any, ...]) -> bool:
+    def _submit(self, part: tuple[Any, ...], copies: _internals.Copies | None) -> bool:
         """Submits a part. Returns False if no worker is left, so that the rest of the job is
         pointless.
         """
         task = _Task(self._jobs, part, self._backlog)
+        task.copies = copies
         try:
             task.pack(self._protocol)
         except BaseException as error:

@@ -46,6 +46,7 @@ class PipePickler(_internals.ArrayPickler):
         _internals.ReadOnly.NONE if pickle.DEFAULT_PROTOCOL < 5 else _internals.ReadOnly.BUFFERS
     )
     """As the standard pickler of this Python: the programs that we replace store into arguments."""
+    COPIES = _internals.SENT_COPIES
 
     REDUCERS = (*extra_reducers(), *_internals.ArrayPickler.REDUCERS)
 
@@ -62,31 +63,35 @@ def send_plain(
     return pipe.send_plain(obj, _internals.PIPE_STREAM_BYTES, _ALL_REDUCERS, front, timeout)
 
 
-def pack(obj: object) -> OutgoingMessage:
-    """Packs an object. Raises what pickling raises."""
+def pack(obj: object, copies: _internals.Copies | None = None) -> OutgoingMessage:
+    """Packs an object. Raises what pickling raises. ``copies`` are those of the object's call."""
     payload = _internals.encode_plain(obj, _internals.PIPE_STREAM_BYTES, _ALL_REDUCERS)
-    return pack_special(obj) if payload is None else OutgoingMessage(payload, (), ())
+    return pack_special(obj, copies) if payload is None else OutgoingMessage(payload, (), ())
 
 
-def pack_special(obj: object) -> OutgoingMessage:
+def pack_special(obj: object, copies: _internals.Copies | None = None) -> OutgoingMessage:
     """Packs an object that `send_plain` does not send."""
     if type(obj) is str and obj.isascii():
         return OutgoingMessage(*_internals.encode_text(obj), ())
     if type(obj) is np.ndarray and not any(
         np.ndarray in reducers for reducers in PipePickler.REDUCERS
     ):
-        encoded = _internals.encode_array(obj, PipePickler)
+        encoded = _internals.encode_array(obj, PipePickler, copies)
         if encoded is not None:
             return OutgoingMessage(*encoded, ())
-    return pack_by(obj, PipePickler)
+    return pack_by(obj, PipePickler, copies)
 
 
-def pack_by(obj: object, pickler: Callable[[], _internals.ArrayPickler]) -> OutgoingMessage:
+def pack_by(
+    obj: object,
+    pickler: Callable[[], _internals.ArrayPickler],
+    copies: _internals.Copies | None = None,
+) -> OutgoingMessage:
     """Packs an object by a pickler. Raises what pickling raises."""
     name = object()
     try:
         _internals.begin_message(name)
-        payload, arrays = _internals.encode(obj, pickler)
+        payload, arrays = _internals.encode(obj, pickler, copies)
     finally:
         outgoing = _internals.end_message(name)
     return OutgoingMessage(payload, arrays, () if outgoing is None else outgoing.close_up())

@@ -7,6 +7,6 @@ each of its steps.
 from ._backlog import Backlog
 from ._child import WorkerProtocol
 from ._dispatcher import Dispatcher
-from ._task import CALLBACKS, Task
+from ._task import CALLBACKS, Call, Task
 
-__all__ = ["CALLBACKS", "Backlog", "Dispatcher", "Task", "WorkerProtocol"]
+__all__ = ["CALLBACKS", "Backlog", "Call", "Dispatcher", "Task", "WorkerProtocol"]

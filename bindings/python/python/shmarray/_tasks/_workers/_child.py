@@ -21,9 +21,9 @@ class WorkerProtocol(abc.ABC):
     """
 
     @staticmethod
-    def pack(obj: object) -> OutgoingMessage:
-        """Packs what a worker sends. Raises what pickling raises."""
-        return _message.pack(obj)
+    def pack(obj: object, copies: _internals.Copies | None = None) -> OutgoingMessage:
+        """Packs what a worker receives or sends. Raises what pickling raises."""
+        return _message.pack(obj, copies)
 
     @staticmethod
     def initialize(initializer: Callable[..., object], initargs: Any) -> Exception | None:

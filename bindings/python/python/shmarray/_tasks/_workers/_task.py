@@ -4,6 +4,7 @@ import abc
 import threading
 from typing import Any
 
+from .. import _internals
 from .._ipc._message import OutgoingMessage
 from ._child import WorkerProtocol
 
@@ -22,12 +23,15 @@ class Task(abc.ABC):
         """The function, its arguments and its keyword arguments; None once they are packed."""
         self.packed: OutgoingMessage | None = None
         """The message to send; None once it was sent."""
+        self.copies: _internals.Copies | None = None
+        """The copies that the tasks of one call have in common; None once it is packed."""
         self.has_begun = False
 
     def pack(self, protocol: type[WorkerProtocol]) -> None:
         """Packs the call. Raises what pickling raises."""
         call, self.call = self.call, None
-        self.packed = protocol.pack(call)
+        copies, self.copies = self.copies, None
+        self.packed = protocol.pack(call, copies)
 
     def pack_early(self, protocol: type[WorkerProtocol]) -> None:
         """Packs the call before its turn: an array in a channel's slot is valid only now. What
@@ -49,6 +53,13 @@ class Task(abc.ABC):
     @abc.abstractmethod
     def drop(self, error: BaseException) -> None:
         """Called if the task will have no result, because its owner ended the workers."""
+
+
+class Call(threading.local):
+    """The call that a thread submits tasks for."""
+
+    copies: _internals.Copies | None = None
+    """The copies that these tasks have in common."""
 
 
 class callbacks:  # noqa: N801 (used as a function, and in each task)
