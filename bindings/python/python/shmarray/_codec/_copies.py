@@ -209,7 +209,7 @@ _MOST_LOOKED_AT = 100_000
 """The limit of objects in which repeated arrays are searched, which takes up to 0.1 s."""
 _FIXED = (list, tuple, range, itertools.repeat)
 """Types whose items are what they were before."""
-_HAVE_NO_ARRAYS = (
+_HAVE_NO_ARRAYS: tuple[type, ...] = (
     *(int, float, complex, str, bytes, bytearray, type(None), type, np.generic, np.dtype),
     *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType),
 )
