@@ -83,7 +83,7 @@ impl Array {
         if self.is_in_slot() {
             return Err(Error::argument("array", "it lies in a slot of a channel: send a copy"));
         }
-        if self.is_private() {
+        if self.segment().is_kept() {
             return Err(Error::argument("array", "it is private to this process: send a copy"));
         }
         self.segment().hold_for_message(operation, ticket)
@@ -100,6 +100,19 @@ impl Array {
     #[must_use]
     pub fn own(&self) -> bool {
         self.segment().own()
+    }
+
+    /// Lets an array that is [`Owned`](crate::Access::Owned) be sent without a copy: whoever
+    /// receives it owns it. To be called before it is sent, and dropped after that. Returns `false`
+    /// if it must be copied, because another array of this process has its memory, or because a
+    /// fork has given parent and child a memory of their own.
+    ///
+    /// # Safety
+    /// Nothing in this process reads or writes its elements any more.
+    #[must_use]
+    #[allow(unsafe_code)]
+    pub unsafe fn hand_over(&self) -> bool {
+        self.is_last_in_process() && self.segment().hand_over()
     }
 }
 

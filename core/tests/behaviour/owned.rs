@@ -3,6 +3,7 @@
 #![cfg(linux_backend)] // it needs the kernel
 #![allow(unsafe_code)]
 
+use std::cell::Cell;
 use std::fs;
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
@@ -96,6 +97,76 @@ fn it_has_no_handle_and_its_stores_go_to_its_memory() {
             drop(array);
             assert!(is_empty());
         }
+    });
+}
+
+/// Lets messages have an array of which nothing is used any more.
+fn hand_over(array: &Array) -> bool {
+    // SAFETY: the tests read and write its elements no more.
+    unsafe { array.hand_over() }
+}
+
+#[test]
+fn what_is_handed_over_goes_there_and_back_without_a_copy() {
+    watched(Pool::Off, || {
+        for count in SIZES {
+            wait_for(format!("{count} bytes"));
+            let array = owned(count, 7);
+            let (here, there) = Pipe::pair().unwrap();
+            let child = fork(|| {
+                let array = receive(&there).array(0, Access::Owned).unwrap();
+                assert_eq!(marks(&array), [8, 8]);
+                set(&array, 9);
+                assert!(hand_over(&array));
+                send(&there, &[&array]);
+            });
+            assert!(!hand_over(&array), "the fork has frozen it");
+            drop(array);
+            let array = owned(count, 8);
+            let other = array.clone();
+            assert!(!hand_over(&array), "another array has the memory");
+            drop(other);
+            let copied = shmarray::copied_bytes();
+            assert!(array.descriptor_to_send().is_err());
+            assert!(hand_over(&array));
+            send(&here, &[&array]);
+            drop(array);
+            let array = receive(&here).array(0, Access::Owned).unwrap();
+            assert_eq!(marks(&array), [9, 9]);
+            assert_eq!(shmarray::copied_bytes(), copied);
+            child.ended();
+            assert!(hand_over(&array), "the child has given it back");
+            drop(array);
+            assert!(is_empty());
+        }
+    });
+}
+
+/// A fork between handing over and dropping: the child has a hold, and no array.
+#[test]
+fn what_is_handed_over_beside_a_fork_is_the_receivers_alone() {
+    watched(Pool::Off, || {
+        let (here, there) = Pipe::pair().unwrap();
+        let array = owned(ALONE, 7);
+        assert!(hand_over(&array));
+        send(&here, &[&array]);
+        let array = Cell::new(Some(array)); // each side has it
+        let turns = Turns::new();
+        let child = fork(|| {
+            receive(&turns.1);
+            drop(array.take());
+            turns.parents_turn();
+        });
+        drop(array.take());
+        let received = receive(&there).array(0, Access::Owned).unwrap();
+        assert_eq!(marks(&received), [7, 7]);
+        set(&received, 8);
+        turns.childs_turn();
+        assert_eq!(marks(&received), [8, 8]);
+        send(&turns.0, &[]);
+        child.ended();
+        drop(received);
+        assert!(is_empty());
     });
 }
 

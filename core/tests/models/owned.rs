@@ -3,7 +3,8 @@
 //! PROTOCOL.md describes what is modelled here, in "What a process has alone". A maker sends arrays
 //! in one cell, which it uses again when nobody holds it. Whoever receives one maps the cell and
 //! stores to it. A process forks between any two stores of its other threads: it holds for the
-//! child, freezes, and then there is a child. Both drop, and receive further arrays in the cell.
+//! child, freezes, and then there is a child. Both drop, hand over what they own, and receive further
+//! arrays in the cell.
 //! The search visits every reachable state, with deaths before every step:
 //!
 //! * each process sees what it was sent, and after that its own stores and no others;
@@ -49,10 +50,12 @@ struct World {
     /// What is in the cell.
     cell: u8,
     holds: [bool; 2],
-    /// A message that nobody has received holds the cell.
-    ticket: bool,
+    /// What a message that nobody has received has, which holds the cell.
+    message: Option<u8>,
     is_alive: [bool; 2],
     arrays: [Option<Array>; 2],
+    /// The mapping of what a process has handed over, and not dropped yet.
+    handed_over: [Option<Mapped>; 2],
     /// A mapping that the next array uses.
     cached: [Option<Mapped>; 2],
     fork: Fork,
@@ -77,6 +80,10 @@ enum Protocol {
     CachesFrozen,
     /// The parent gives the cell back for both.
     ReleasesEarly,
+    /// Hands over what is frozen, too.
+    HandsOverFrozen,
+    /// Hands over what it still uses.
+    HandsOverUsed,
 }
 
 impl World {
@@ -84,9 +91,10 @@ impl World {
         Self {
             cell: 0,
             holds: [false; 2],
-            ticket: false,
+            message: None,
             is_alive: [true, false],
             arrays: [None; 2],
+            handed_over: [None; 2],
             cached: [None; 2],
             fork: Fork::No,
             sent: 0,
@@ -116,7 +124,7 @@ impl World {
 
     /// Whether a living process, or one that is being made, has what it holds.
     fn is_held(&self) -> bool {
-        self.ticket || (0..2).any(|process| self.holds[process] && self.is_alive[process])
+        self.message.is_some() || (0..2).any(|process| self.holds[process] && self.is_alive[process])
             // The parent holds for the child while it forks.
             || self.holds[CHILD] && self.is_alive[PARENT] && self.fork != Fork::Done
     }
@@ -138,7 +146,7 @@ impl Search {
         if world.sent < SENT && !world.is_held() {
             let mut next = world.clone();
             next.sent += 1;
-            (next.cell, next.ticket) = (100 + next.sent, true);
+            (next.cell, next.message) = (100 + next.sent, Some(100 + next.sent));
             next.holds = [false; 2]; // of the dead
             all.push(next);
         }
@@ -149,10 +157,13 @@ impl Search {
             let mut dead = world.clone();
             dead.is_alive[process] = false;
             dead.arrays[process] = None;
+            dead.handed_over[process] = None;
             all.push(dead);
             all.extend(self.received(world, process));
             all.extend(stored(world, process));
             all.extend(self.dropped(world, process));
+            all.extend(self.handed_over(world, process));
+            all.extend(dropped_after(world, process));
         }
         if world.is_alive[PARENT] {
             all.extend(self.forked(world));
@@ -161,14 +172,29 @@ impl Search {
     }
 
     fn received(&self, world: &World, me: usize) -> Option<World> {
-        if !world.ticket || world.arrays[me].is_some() || world.is_locked(me) {
-            return None;
-        }
+        // Each process has one entry here, so it receives when it has dropped what it handed over.
+        let is_busy = world.arrays[me].is_some() || world.handed_over[me].is_some();
+        let expected = world.message.filter(|_| !is_busy && !world.is_locked(me))?;
         let mut next = world.clone();
         let mapped = next.cached[me].take().unwrap_or(Mapped::Owned);
-        next.arrays[me] = Some(Array { mapped, expected: next.cell });
+        next.arrays[me] = Some(Array { mapped, expected });
         next.holds[me] = true;
-        next.ticket = false;
+        next.message = None;
+        Some(next)
+    }
+
+    /// Makes a message of an owned array that nothing else uses. Its hold is given back later.
+    fn handed_over(&self, world: &World, me: usize) -> Option<World> {
+        let mut next = world.clone();
+        let array = next.arrays[me].filter(|_| world.message.is_none() && !world.is_locked(me))?;
+        if array.mapped != Mapped::Owned && self.protocol != Protocol::HandsOverFrozen {
+            return None;
+        }
+        next.message = Some(array.expected);
+        if self.protocol != Protocol::HandsOverUsed {
+            next.arrays[me] = None;
+            next.handed_over[me] = Some(array.mapped);
+        }
         Some(next)
     }
 
@@ -197,18 +223,21 @@ impl Search {
         next.fork = match world.fork {
             Fork::No => {
                 let holds_for_child = !matches!(protocol, HoldsNothing | ChildHolds);
-                next.holds[CHILD] = holds_for_child && next.arrays[PARENT].is_some();
+                let has_any = next.arrays[PARENT].is_some() || next.handed_over[PARENT].is_some();
+                next.holds[CHILD] = holds_for_child && has_any;
                 Fork::Held
             }
             Fork::Held => {
                 if let Some(array) = next.arrays[PARENT].as_mut().filter(|_| freezes) {
                     freeze(array);
                 }
+                next.handed_over[PARENT] = next.handed_over[PARENT].map(|_| Mapped::Frozen(None));
                 Fork::Frozen
             }
             Fork::Frozen => {
                 next.is_alive[CHILD] = true;
                 next.arrays[CHILD] = next.arrays[PARENT];
+                next.handed_over[CHILD] = next.handed_over[PARENT];
                 next.cached[CHILD] = next.cached[PARENT];
                 if protocol == ChildAlone {
                     next.arrays[CHILD].iter_mut().for_each(freeze);
@@ -228,6 +257,15 @@ impl Search {
         };
         Some(next)
     }
+}
+
+/// Gives the hold of what was handed over back. An owned mapping serves the next array.
+fn dropped_after(world: &World, me: usize) -> Option<World> {
+    let mut next = world.clone();
+    let mapped = next.handed_over[me].take().filter(|_| !world.is_locked(me))?;
+    next.holds[me] = false;
+    next.cached[me] = Some(mapped).filter(|mapped| *mapped == Mapped::Owned);
+    Some(next)
 }
 
 fn freeze(array: &mut Array) {
@@ -259,8 +297,8 @@ fn each_process_sees_what_it_was_sent_and_its_own_stores() {
 #[test]
 fn each_part_of_it_is_needed() {
     use Protocol::{
-        CachesFrozen, ChildAlone, ChildHolds, FreezesLate, HoldsNothing, ReleasesEarly,
-        WithoutFreeze,
+        CachesFrozen, ChildAlone, ChildHolds, FreezesLate, HandsOverFrozen, HandsOverUsed,
+        HoldsNothing, ReleasesEarly, WithoutFreeze,
     };
     let caught = |protocol: &Protocol| Search::run(*protocol).0.is_some();
     let missed: Vec<_> = [
@@ -271,6 +309,8 @@ fn each_part_of_it_is_needed() {
         ChildHolds,
         CachesFrozen,
         ReleasesEarly,
+        HandsOverFrozen,
+        HandsOverUsed,
     ]
     .into_iter()
     .filter(|protocol| !caught(protocol))

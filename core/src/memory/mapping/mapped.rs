@@ -233,9 +233,14 @@ impl Mapped {
         }
     }
 
+    /// Whether the data are the cell's pages, which this process alone has.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.access.is_private() && self.mapping.is_owned()
+    }
+
     /// Makes copy-on-write data owned, if no page was stored to. Returns whether they are.
     pub(crate) fn own(&self) -> bool {
-        self.access.is_private() && (self.mapping.is_owned() || self.mapping.thaw(&self.header.id))
+        self.is_owned() || self.access.is_private() && self.mapping.thaw(&self.header.id)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
@@ -36,6 +36,8 @@ pub(crate) struct Segment {
     ends: AtomicU32,
     /// Called at the exit of this process, before it gives its lease back.
     at_exit: Mutex<Option<fn(&Self)>>,
+    /// Whether a message may have the memory that this process owned and uses no more.
+    is_handed_over: AtomicBool,
 }
 
 /// In place of a count: the last end has given the lease back.
@@ -98,6 +100,7 @@ impl Segment {
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
             ends: AtomicU32::new(0),
             at_exit: Mutex::new(None),
+            is_handed_over: AtomicBool::new(false),
         });
         insert(&segment);
         segment
@@ -187,6 +190,21 @@ impl Segment {
         let Hold::Entry(entry) = self.hold.get() else { return false };
         let leases = self.leases();
         !leases.is_lock_only() && !leases.is_held_besides(entry) && self.mapped.own()
+    }
+
+    /// Lets messages have owned memory, as if it were shared. Returns whether it is owned. A fork
+    /// waits meanwhile.
+    pub(crate) fn hand_over(&self) -> bool {
+        let _no_fork = TABLE.lock();
+        let is_owned =
+            !self.is_lock_only() && !self.leases().is_lock_only() && self.mapped.is_owned();
+        self.is_handed_over.fetch_or(is_owned, Ordering::Relaxed);
+        is_owned
+    }
+
+    /// Whether no message may have the memory: it is private to this process.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.access().is_private() && !self.is_handed_over.load(Ordering::Relaxed)
     }
 
     /// Returns the first byte of the data (I2).
