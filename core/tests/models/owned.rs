@@ -3,8 +3,8 @@
 //! PROTOCOL.md describes what is modelled here, in "What a process has alone". A maker sends arrays
 //! in one cell, which it uses again when nobody holds it. Whoever receives one maps the cell and
 //! stores to it. A process forks between any two stores of its other threads: it holds for the
-//! child, freezes, and then there is a child. Both drop, hand over what they own, and receive further
-//! arrays in the cell.
+//! child, freezes, and then there is a child. Both drop, hand over what they own, and receive
+//! further arrays in the cell.
 //! The search visits every reachable state, with deaths before every step:
 //!
 //! * each process sees what it was sent, and after that its own stores and no others;
@@ -124,7 +124,8 @@ impl World {
 
     /// Whether a living process, or one that is being made, has what it holds.
     fn is_held(&self) -> bool {
-        self.message.is_some() || (0..2).any(|process| self.holds[process] && self.is_alive[process])
+        self.message.is_some()
+            || (0..2).any(|process| self.holds[process] && self.is_alive[process])
             // The parent holds for the child while it forks.
             || self.holds[CHILD] && self.is_alive[PARENT] && self.fork != Fork::Done
     }

@@ -439,6 +439,7 @@ class Pipe:
         arrays: Sequence[NDArray[Any] | SegmentMemory],
         timeout: float | None = None,
         fds: Sequence[int] = ...,
+        tasks: QueueTasks | None = None,
     ) -> None: ...
     def receive(self, timeout: float | None = None) -> tuple[bytes | memoryview, Message]: ...
     def send_plain(

@@ -117,15 +117,17 @@ impl Pipe {
     }
 
     /// Sends bytes, or pieces of bytes that follow one another; arrays of shared memory, which the
-    /// message holds from then on; and copies of fds. A list of pieces is emptied when they are
-    /// sent, before a signal's handler can raise.
-    #[pyo3(signature = (payload, arrays, timeout=None, fds=Vec::new()))]
+    /// message holds from then on; and copies of fds. When they are sent, a list of pieces is
+    /// emptied, and the task of `tasks` that the message is is in the pipe, before a signal's
+    /// handler can raise.
+    #[pyo3(signature = (payload, arrays, timeout=None, fds=Vec::new(), tasks=None))]
     fn send(
         &self,
         payload: &Bound<'_, PyAny>,
         arrays: Vec<Bound<'_, PyAny>>,
         timeout: Option<f64>,
         fds: Vec<RawFd>,
+        tasks: Option<&QueueTasks>,
     ) -> PyResult<()> {
         let end = self.open()?;
         let pieces = pieces_of(payload)?;
@@ -144,10 +146,13 @@ impl Pipe {
             _ => wait(payload.py(), timeout, attempt)?,
         };
         match sent {
-            Sent::Sent => match payload.cast::<PyList>() {
-                Ok(pieces) => pieces.del_slice(0, pieces.len()),
-                Err(_) => Ok(()),
-            },
+            Sent::Sent => {
+                tasks.map_or(Ok(()), QueueTasks::set_in_pipe)?;
+                match payload.cast::<PyList>() {
+                    Ok(pieces) => pieces.del_slice(0, pieces.len()),
+                    Err(_) => Ok(()),
+                }
+            }
             sent => Err(not_sent(&sent)),
         }
     }

@@ -88,7 +88,7 @@ impl QueueTasks {
     }
 
     /// A task of this process is in the pipe.
-    fn set_in_pipe(&self) -> PyResult<()> {
+    pub(super) fn set_in_pipe(&self) -> PyResult<()> {
         self.tasks.set_in_pipe(self.entry()?);
         Ok(())
     }

@@ -100,7 +100,7 @@ def queued(queue, obj):
 
 def in_two_tasks(array):
     """Returns the array and the copies of a call with two tasks."""
-    return array, CallCopies(print, [[array, array]])
+    return array, CallCopies(print, [[array, array]], compares=False)
 
 
 def connection():

@@ -1,122 +1,135 @@
 """Copies of private memory that several messages have, so that it is copied once for all of them.
 
-A message has its copy alone, unless it is known that others are copies of the same bytes:
+A message has its copy alone, unless others carry the same bytes:
 
-* `CallCopies`: an array stands in several tasks of one call. All that it is sent in was given
-  before the call, so each task may have the array as it was when the first was packed.
-* `SentCopies`: an array is sent again, and somebody still has a copy of it. The program may have
-  changed it since, so a copy is used again only if its bytes are the array's.
+* `CallCopies`: an array stands in several tasks of one call. The call has one copy of it, until the
+  last task is packed.
+* `SentCopies`: an array is sent again, while somebody has the copy of the last time. The process
+  keeps no copy for that.
+
+A program may change an array between two messages, so a copy is used again only if its bytes are
+the array's. A pool's blocking call compares only a sample of them: nothing of the program runs
+between its tasks but what pickling calls, and arrays behind such code are not among its copies.
 
 Whoever receives such a copy maps it so that a store copies the page. Nobody stores to the copy
-itself. A `SentCopies` holds nothing: a copy is freed when the last message and the last receiver
-let go of it. A `CallCopies` holds its copies until the call's last task is packed.
+itself.
 """
 
-import collections
+import copyreg
+import functools
 import gc
 import itertools
 import types
-import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, TypeAlias, cast
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
 from .. import _core, _thresholds, _wire
-from .._core import Error, Handle
+from .._core import Error, Handle, are_same_bytes
 from ._parts import Array, address_of
 
 Place: TypeAlias = tuple[int, int]
 """The lowest address of an array's elements, and the address behind the highest."""
 
 
-class _Sent:
-    """What was sent from a place."""
+class SeparateCopies:
+    """A copy for each message."""
 
-    def __init__(self, owner: "weakref.ref[Array]", sample: bytes) -> None:
-        self.owner = owner
-        """The array whose memory it is: another may have its place by now."""
-        self.sample = sample
-        self.handle: Handle | None = None
-        """The copy that several receivers may have."""
-        self.useless = 0
-        """How many such copies in a row were not used again."""
-        self.patience = 0
-        """How often it is sent alone before there is another copy for several."""
+    def copy(self, source: Array) -> tuple[Array, str]:
+        return _copied(source), _wire.OWN
+
+
+class _Sent(NamedTuple):
+    """What was last sent from a place."""
+
+    sample: bytes
+    handle: Handle
+    is_common: bool
+    """Whether several receivers may have the copy. Else one has, and may store to it."""
 
 
 class SentCopies:
-    """The copies that messages of this process have lately been sent with."""
+    """The copies that messages of this process were lately sent with."""
 
     def __init__(self) -> None:
         self._sent: dict[Any, _Sent] = {}
 
     def copy(self, source: Array) -> tuple[Array, str]:
-        """Returns a copy for one receiver, the first time. The second copy of the same bytes is for
-        several, and later ones are that copy, while somebody has it.
+        """Returns a copy for one receiver. If somebody still has the last one, and as far as a
+        sample tells it was of the same bytes: a copy for several, or that copy.
         """
         if source.nbytes < _thresholds.REUSED_LEAST_BYTES or not source.flags.forc:
             return _copied(source), _wire.OWN
         key = _key(source)
         sample = _sample(source)
-        owner = _owner(source)
+        is_common = False
         sent = self._sent.get(key)
-        if sent is None or sent.sample != sample or sent.owner() is not owner:
-            if len(self._sent) >= _MOST_PLACES:
-                self._sent = {}
-            self._sent[key] = _Sent(weakref.ref(owner), sample)
-        elif sent.handle is not None:
-            if (copied := _attached(sent.handle)) is not None and _core.are_same_bytes(
-                source, copied
-            ):
-                sent.useless = 0
+        if sent is not None and sent.sample == sample:
+            copied = _attached(sent.handle)
+            if copied is not None and sent.is_common and are_same_bytes(source, copied):
                 return copied, _FOR_SEVERAL
-            sent.handle = None
-            sent.useless += 1
-            sent.patience = min(1 << sent.useless, _MOST_PATIENCE)
-        elif sent.patience:
-            sent.patience -= 1
-        else:
-            copied = _copied(source)
-            sent.handle = _core.handle(copied)
-            return copied, _FOR_SEVERAL
-        return _copied(source), _wire.OWN
+            is_common = copied is not None and not sent.is_common
+            del copied
+        if len(self._sent) >= _MOST_PLACES:
+            self._sent = {}
+        copied = _copied(source)
+        self._sent[key] = _Sent(sample, _core.handle(copied), is_common)
+        return copied, _FOR_SEVERAL if is_common else _wire.OWN
 
 
 class CallCopies:
     """The copies of what stands in several tasks of a call, or in its function."""
 
-    def __init__(self, function: object, tasks: Sequence[Iterable[object]]) -> None:
-        """A call's tasks are made of the items of ``tasks`` at the same place."""
+    def __init__(
+        self, function: object, tasks: Sequence[Iterable[object]], *, compares: bool
+    ) -> None:
+        """A call's tasks are made of the items of ``tasks`` at the same place. Without ``compares``
+        the caller waits until the last is packed.
+        """
         self._given: tuple[object, Sequence[Iterable[object]]] | None = (function, tasks)
+        self._compares = compares
         self._repeated: dict[Place, Array] = {}
-        self._copies: dict[Any, Array] = {}
+        self._copies: dict[Any, tuple[bytes, Array | None]] = {}
 
     @classmethod
-    def of(cls, function: object, tasks: Sequence[object]) -> "CallCopies | None":
-        """Returns the copies of a call, or None if its items may change while tasks are packed:
-        then those of other messages are compared.
+    def of(
+        cls, function: object, tasks: Sequence[object], *, compares: bool
+    ) -> "CallCopies | None":
+        """Returns the copies of a call. None if getting its items runs code, which may change the
+        arrays of earlier ones.
         """
         if all(type(items) in _FIXED for items in tasks):
-            return cls(function, tasks)  # type: ignore[arg-type]
+            return cls(function, cast(Sequence[Iterable[object]], tasks), compares=compares)
         return None
 
     def copy(self, source: Array) -> tuple[Array, str]:
-        """Returns the copy of the call if the array stands in several tasks."""
+        """Returns the copy of the call if the array stands in several tasks, or was sent in another
+        one. Else it may be in one alone.
+        """
         if (given := self._given) is not None:
             self._repeated = _repeated(*given)
             self._given = None
-        if _place(source) not in self._repeated:
-            return SENT_COPIES.copy(source)
+        is_repeated = _place(source) in self._repeated
+        compares = self._compares or not is_repeated
+        if source.nbytes < _thresholds.REUSED_LEAST_BYTES or (compares and not source.flags.forc):
+            return _copied(source), _wire.OWN
         key = _key(source)
-        copied = self._copies.get(key)
-        if copied is None:
-            copied = self._copies[key] = _copied(source)
+        sample = _sample(source)
+        taken, copied = self._copies.get(key, (b"", None))
+        if not is_repeated and taken != sample:
+            self._copies[key] = sample, None
+            return SENT_COPIES.copy(source)
+        is_same = taken == sample and copied is not None
+        if copied is None or not is_same or (compares and not are_same_bytes(source, copied)):
+            copied = _copied(source)
+            self._copies[key] = sample, copied
         return copied, _FOR_SEVERAL
 
 
 def _copied(source: Array) -> Array:
-    copied: Array = _core.share_copy(source, "C" if source.flags.c_contiguous else "F")
+    is_f_order = source.flags.f_contiguous and not source.flags.c_contiguous
+    copied: Array = _core.share_copy(source, "F" if is_f_order else "C")
     return copied
 
 
@@ -124,17 +137,9 @@ def _key(source: Array) -> Any:
     return address_of(source), source.shape, source.strides, source.dtype.str
 
 
-def _owner(array: Array) -> Array:
-    """Returns the array that an array is a view of."""
-    while isinstance(array.base, np.ndarray):
-        array = array.base
-    return array
-
-
 def _sample(source: Array) -> bytes:
-    """Returns some bytes of an array, to see at little cost that it was changed."""
-    flat: Array = source.reshape(-1, order="A").view(np.uint8)
-    return flat[:: -(-flat.size // _SAMPLE_BYTES)].tobytes()
+    """Returns some elements of an array, to see at little cost that it was changed."""
+    return source.flat[:: -(-source.size // _SAMPLE_ELEMENTS)].tobytes()
 
 
 def _attached(handle: Handle) -> Array | None:
@@ -155,23 +160,27 @@ def _repeated(function: object, tasks: Sequence[Iterable[object]]) -> dict[Place
     repeated: dict[Place, Array] = {}
     found: dict[Place, int] = {}
     met: dict[int, int] = {}
-    waiting = collections.deque(_given(function, tasks))
-    while waiting and len(met) < _MOST_LOOKED_AT:
-        one, task = waiting.popleft()
-        if issubclass(type(one), _HAVE_NO_ARRAYS):
+    waiting = [_given(function, tasks)]
+    for _ in range(_MOST_LOOKED_AT):
+        try:
+            one, task = next(waiting[-1])
+        except (StopIteration, RuntimeError):  # another thread may change a dict meanwhile
+            waiting.pop()
+            if not waiting:
+                break
             continue
-        before = met.get(id(one))
-        if before in (_ALL, task):
-            continue
-        task = met[id(one)] = task if before is None else _ALL
-        place = None
-        if issubclass(type(one), np.ndarray):
+        kind = type(one)
+        if issubclass(kind, np.ndarray):
             array: Array = np.ndarray.view(cast(Array, one), np.ndarray)
             if array.nbytes >= _thresholds.REUSED_LEAST_BYTES:
                 place = _place(array)
-        if place is not None and (task == _ALL or found.setdefault(place, task) != task):
-            repeated[place] = array
-        waiting.extend((part, task) for part in _parts_of(one))
+                if task == _ALL or found.setdefault(place, task) != task:
+                    repeated[place] = array
+        elif kind not in _ATOMS and len(waiting) < _MOST_DEPTH:
+            before = met.get(id(one))
+            if before not in (_ALL, task):
+                met[id(one)] = inside = task if before is None else _ALL
+                waiting.append(zip(_parts_of(one), itertools.repeat(inside)))
     return repeated
 
 
@@ -180,36 +189,55 @@ def _given(function: object, tasks: Sequence[Iterable[object]]) -> Iterator[tupl
     yield function, _ALL
     for items in tasks:
         if isinstance(items, itertools.repeat):
-            yield items.__reduce__()[1][0], _ALL
-        else:
-            for number, item in enumerate(items):
-                yield item, number
+            yield from ((item, _ALL) for item in gc.get_referents(items))
+    listed = [items for items in tasks if type(items) in (list, tuple)]
+    for number, task in enumerate(itertools.zip_longest(*listed)):
+        yield from ((item, number) for item in task)
 
 
-def _parts_of(one: object) -> Iterable[object]:
-    """Returns what an object refers to, but for what a pickle of a function has not."""
-    if isinstance(one, types.FunctionType):
-        return (one.__closure__, one.__defaults__, one.__kwdefaults__)
-    if type(one) is np.ndarray:
-        return one.ravel("K") if one.dtype.kind == "O" else ()
-    return gc.get_referents(one)
+def _parts_of(one: object) -> Iterator[object]:
+    """Returns what the pickle of an object has, if no code of a program makes it."""
+    kind = type(one)
+    if kind is list or kind is tuple:
+        return iter(cast(Sequence[object], one))
+    if kind is dict:
+        return iter(cast(dict[object, object], one).values())
+    if kind is functools.partial:
+        partial = cast("functools.partial[object]", one)
+        return iter((partial.func, partial.args, partial.keywords))
+    if kind is types.MethodType:
+        return iter((cast(types.MethodType, one).__self__,))
+    if kind in copyreg.dispatch_table or any(
+        getattr(kind, name, None) is not getattr(object, name, None) for name in _PICKLING
+    ):
+        return iter(())
+    slots: Iterable[str] = copyreg._slotnames(kind)  # type: ignore[attr-defined]
+    attributes = [_attribute(one, name) for name in ("__dict__", *slots)]
+    return iter(attributes)
+
+
+def _attribute(one: object, name: str) -> object:
+    """Returns an attribute without running code of the class."""
+    try:
+        return object.__getattribute__(one, name)
+    except AttributeError:
+        return None
 
 
 SENT_COPIES = SentCopies()
-"""Those of this process. Its children forget nothing of it, and need not."""
+"""Those of this process."""
+SEPARATE_COPIES = SeparateCopies()
 
 _FOR_SEVERAL = "c"
 _ALL = -1
 """In place of a task's number: it stands in several, or in all."""
 _MOST_PLACES = 256
 """How many places a process remembers. Then it begins anew."""
-_MOST_PATIENCE = 64
-_SAMPLE_BYTES = 64
+_SAMPLE_ELEMENTS = 64
 _MOST_LOOKED_AT = 100_000
-"""The limit of objects in which repeated arrays are searched, which takes up to 0.1 s."""
+"""The limit of objects among which repeated arrays are searched, for which it takes 20 ms."""
+_MOST_DEPTH = 16
 _FIXED = (list, tuple, range, itertools.repeat)
-"""Types whose items are what they were before."""
-_HAVE_NO_ARRAYS: tuple[type, ...] = (
-    *(int, float, complex, str, bytes, bytearray, type(None), type, np.generic, np.dtype),
-    *(types.ModuleType, types.BuiltinFunctionType, types.CodeType, types.FrameType),
-)
+"""Types that give their items without running code."""
+_ATOMS = frozenset((int, float, complex, str, bytes, bytearray, bool, type(None), type))
+_PICKLING = "__reduce__", "__reduce_ex__", "__getstate__", "__getnewargs__", "__getnewargs_ex__"

@@ -7,7 +7,7 @@ tests/tasks/test_internals.py that each name here is used.
 
 from .._by_handle import follow_parent, leave_family
 from .._codec._collector import Collector
-from .._codec._copies import SENT_COPIES, CallCopies
+from .._codec._copies import SENT_COPIES, SEPARATE_COPIES, CallCopies
 from .._codec._parts import Copies, ReadOnly
 from .._codec._pickler import (
     ArrayPickler,
@@ -75,6 +75,7 @@ __all__ = [  # noqa: RUF022 (by reason)
     "reused",
     # An array that stands in several tasks, or is sent to several receivers, is copied once.
     "SENT_COPIES",
+    "SEPARATE_COPIES",
     "CallCopies",
     "Copies",
     # What a call has may be valid only until its caller goes on: an array in a channel's slot.

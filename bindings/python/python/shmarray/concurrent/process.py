@@ -194,7 +194,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             if chunksize > 1:
                 iterables = [own(iterable) for iterable in iterables]
             if options.get("buffersize") is None:  # else tasks are submitted later
-                self._call.copies = _internals.CallCopies.of(fn, iterables)
+                self._call.copies = _internals.CallCopies.of(fn, iterables, compares=True)
             try:
                 return super().map(fn, *iterables, chunksize=chunksize, **options)
             finally:

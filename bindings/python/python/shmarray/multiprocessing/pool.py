@@ -74,6 +74,7 @@ class Pool(_standard.Pool):
         context: Any = None,
     ) -> None:
         self._state = INIT  # for __del__, if this raises
+        self._call = _PoolCall()
         self._ctx = context or get_context()
         check_context(self._ctx, "context")
         self._processes = _count(processes)
@@ -108,12 +109,34 @@ class Pool(_standard.Pool):
     def _repopulate_pool(self) -> None:
         """Does nothing: the dispatcher starts workers."""
 
+    def map(self, func: Any, iterable: Iterable[Any], chunksize: int | None = None) -> Any:
+        with self._blocking():
+            return super().map(func, iterable, chunksize)
+
+    def starmap(self, func: Any, iterable: Iterable[Any], chunksize: int | None = None) -> Any:
+        with self._blocking():
+            return super().starmap(func, iterable, chunksize)
+
+    @contextlib.contextmanager
+    def _blocking(self) -> Iterator[None]:
+        """Marks a call of which this thread waits for all tasks."""
+        self._call.is_blocking = True
+        try:
+            yield
+        finally:
+            self._call.is_blocking = False
+
     def _map_async(self, func: Any, iterable: Iterable[Any], *arguments: Any) -> Any:
+        is_blocking, self._call.is_blocking = self._call.is_blocking, False
         self._check_running()
         items: Any = own(iterable)
         if not hasattr(items, "__len__"):
             items = list(items)  # as the standard pool
-        copies = _internals.CallCopies.of(func, [items]) if len(items) > 1 else None
+        copies = (
+            _internals.CallCopies.of(func, [items], compares=not is_blocking)
+            if len(items) > 1
+            else None
+        )
         with self._taskqueue.of_call(copies):
             return super()._map_async(func, items, *arguments)  # type: ignore[misc]
 
@@ -153,6 +176,12 @@ class Pool(_standard.Pool):
             # The feeder of a terminated pool may be in an iterable that never ends.
             self._taskqueue.thread.join()
         self._dispatcher.join()
+
+
+class _PoolCall(threading.local):
+    """What a thread calls of a pool."""
+
+    is_blocking = False
 
 
 def _count(processes: int | None) -> int:

@@ -118,13 +118,15 @@ def send(
     message: OutgoingMessage,
     timeout: float | None = None,
     payload: list[bytes | memoryview | str] | None = None,
+    tasks: _internals.QueueTasks | None = None,
 ) -> None:
-    """Sends a message. A list of its payload's pieces is emptied when they are sent.
+    """Sends a message. When it is sent, a list of its payload's pieces is emptied, and it is a task
+    of ``tasks`` in the pipe; a signal's handler cannot raise in between.
 
     Raises TimeoutError if there was no room in time, BrokenPipeError if nobody can receive.
     """
     pieces = message.payload if payload is None else payload
-    pipe.send(pieces, message.arrays, timeout, [one.fileno() for one in message.fds])
+    pipe.send(pieces, message.arrays, timeout, [one.fileno() for one in message.fds], tasks)
 
 
 def unpack(payload: bytes | memoryview, message: _internals.Message) -> Any:

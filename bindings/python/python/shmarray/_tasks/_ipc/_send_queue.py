@@ -156,7 +156,8 @@ class SendQueue:
             if first.payload and not self._sends_waiting(first):
                 break
             self._waiting.popleft()
-            self._set_in_pipe(first.slot)
+            if first.slot:
+                self._slots.set_in_pipe(first.slot)
         return len(self._waiting) < before
 
     def _sends_waiting(self, waiting: _Waiting) -> bool:
@@ -165,7 +166,8 @@ class SendQueue:
         """
         self._slots.set_sending(waiting.slot)
         try:
-            _message.send(self._writer.pipe, waiting.message, 0.0, waiting.payload)
+            tasks = None if self._tasks is None else self._tasks.mine()
+            _message.send(self._writer.pipe, waiting.message, 0.0, waiting.payload, tasks)
         except BaseException as error:
             if waiting.payload:
                 self._slots.set_waiting(waiting.slot)

@@ -121,7 +121,9 @@ class _Worker:
             return received.number, (_raise, (error,), {})
 
     def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        _pipe.send(self._pipe, _wire.ANSWER, number, self._protocol.pack(outcome))
+        # The parent alone receives it.
+        packed = self._protocol.pack(outcome, _internals.SEPARATE_COPIES)
+        _pipe.send(self._pipe, _wire.ANSWER, number, packed)
 
 
 def _raise(error: Exception) -> None:
