@@ -87,7 +87,7 @@ debian_packages() {
 }
 
 is_installed() {
-    dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'ok installed'
+    dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep 'ok installed' >/dev/null
 }
 
 as_root() {
@@ -118,7 +118,7 @@ nightly_rust() {
     local component
     cargo +nightly --version 2>/dev/null || rustup toolchain install nightly --profile minimal
     for component in "$@"; do
-        rustup component list --toolchain nightly --installed | grep -q "^$component" ||
+        rustup component list --toolchain nightly --installed | grep "^$component" >/dev/null ||
             rustup component add --toolchain nightly "$component"
     done
 }

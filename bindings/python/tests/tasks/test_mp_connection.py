@@ -30,6 +30,16 @@ def test_arrays_of_every_kind_arrive():
         assert_same(received[name], as_pickled(sent[name]))
 
 
+@pytest.mark.parametrize("dtype", ["f8", ">f8", "g", "?", "M8[s]", "S8", "U2"])
+def test_a_private_array_of_any_dtype_is_copied_once(dtype):
+    here, there = mp.Pipe()
+    array = np.zeros(2 << 20, dtype)
+    before = shmarray.copied_bytes()
+    here.send(array)
+    assert shmarray.copied_bytes() - before == array.nbytes
+    assert (there.recv() == array).all()
+
+
 def test_shared_arrays_are_not_copied_and_private_ones_stay_private(files):
     here, there = mp.Pipe()
     shared = shmarray.zeros(50_000)

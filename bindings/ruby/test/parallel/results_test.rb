@@ -49,6 +49,15 @@ class NumoParallelTest < NumoTest
     assert_equal 9, results[0][0, 0]
   end
 
+  # Workers are forked with the items.
+  def test_an_array_in_several_items_is_copied_for_none
+    array = Numo::DFloat.new(200_000).seq
+    before = Shmarray.copied_bytes
+    sums = map([array] * 8) { |one| [one.sum, Shmarray.copied_bytes] }
+    assert_equal [[array.sum, before]], sums.uniq
+    assert_equal before, Shmarray.copied_bytes
+  end
+
   # The gem parallel's results are Marshal's: no later process writes to them.
   def test_results_are_this_processes_own
     [3, 50_000].each do |size|

@@ -127,7 +127,7 @@ def encode_array(
         return (_wire.ARRAY_READONLY if memory.readonly else _wire.ARRAY,), [memory]
     flags = array.flags
     dtype = compact_dtype(array)
-    if array.dtype.hasobject or not (flags.forc and isinstance(dtype, str)):
+    if array.dtype.kind not in _NUMBERS or not (flags.forc and isinstance(dtype, str)):
         return None
     if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
         return None
@@ -321,5 +321,7 @@ _idle: dict[Callable[[], ArrayPickler], ArrayPickler] = {}
 """One idle pickler of each kind in `_reused`. Making one takes longer than writing a small message.
 """
 _reused: set[Callable[[], ArrayPickler]] = {ArrayPickler}
+_NUMBERS = "biufc"
+"""The kinds of dtypes that a handle describes."""
 _SMALL_BYTES = 8 << 10
 """The limit of a stream after which its pickler is not used again, as in `_core.small_payload`."""
