@@ -126,8 +126,10 @@ def encode_array(
     if memory is not None:
         return (_wire.ARRAY_READONLY if memory.readonly else _wire.ARRAY,), [memory]
     flags = array.flags
-    dtype = compact_dtype(array)
-    if array.dtype.kind not in _NUMBERS or not (flags.forc and isinstance(dtype, str)):
+    dtype = array.dtype
+    if not (dtype.kind in _NUMBERS and dtype.isnative and flags.forc):
+        return None
+    if not isinstance(compact_dtype(array), str):
         return None
     if array.nbytes == 0 or (array.base is not None and _core.locate(array) is not None):
         return None
