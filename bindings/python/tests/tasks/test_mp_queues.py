@@ -125,6 +125,7 @@ def test_a_put_that_a_signal_ends_repeats_and_loses_no_other_message(kind, monke
     if kind == "JoinableQueue":
         for _ in range(len(got) + 1):
             q.task_done()
+        q.join()
 
 
 def test_an_object_goes_by_the_reducer_of_its_class(make, monkeypatch):
