@@ -11,7 +11,7 @@ ROWS = {
     "reports": "What people reported",
     "standard": "In place of the standard library",
     "ruby": "Frames in Ruby",
-    "handed over": "Handed over: what a receiver has alone, and one copy for many",
+    "received": "Received: what a receiver has alone, and one copy for many",
     "jobs": "In place of the gem parallel",
     "paths": "Create, drop and attach",
     "channel polling": "Channels: a message there and another back, both sides polling",

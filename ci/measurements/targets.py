@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import channel, dask, handed_over, jobs, npy, npy_corpus, ruby, standard
+from rows import channel, dask, jobs, npy, npy_corpus, received, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY = ("private", "400 MB steady")
@@ -151,29 +151,29 @@ def ruby_targets(figures):
 
 
 # Key, the case, our contender, the other's, and the most times its figure that ours may be.
-HANDED_OVER = (
-    ("write pool", "first write to 50 MB, CPU", "ours, from a pool", handed_over.OWN, 1.4),
-    ("write dumps", "first write to 50 MB, CPU", "ours, from dumps", handed_over.OWN, 1.4),
-    ("fork small", "fork with 128 arrays of 2 MiB", "ours", handed_over.OWN, 2),
-    ("fork large", "fork with 8 arrays of 32 MiB", "ours", handed_over.OWN, 2),
-    ("several", "160 MB to 8 workers, read", "ours", handed_over.EIGHT, 0.5),
+RECEIVED = (
+    ("write pool", "first write to 50 MB, CPU", "ours, from a pool", received.OWN, 1.4),
+    ("write dumps", "first write to 50 MB, CPU", "ours, from dumps", received.OWN, 1.4),
+    ("fork small", "fork with 128 arrays of 2 MiB", "ours", received.OWN, 2),
+    ("fork large", "fork with 8 arrays of 32 MiB", "ours", received.OWN, 2),
+    ("several", "160 MB to 8 workers, read", "ours", received.EIGHT, 0.5),
 )
 
 
-def handed_over_targets(figures):
-    for key, case, who, other, most in HANDED_OVER:
-        ours, theirs = (figures.get(handed_over.ROW, case, each) for each in (who, other))
+def received_targets(figures):
+    for key, case, who, other, most in RECEIVED:
+        ours, theirs = (figures.get(received.ROW, case, each) for each in (who, other))
         target = f"{case}, {who}: at most {most} × {other}"
         if None in (ours, theirs):
-            yield f"handed over {key}", target, None, ""
+            yield f"received {key}", target, None, ""
             continue
         ratio = ours / theirs
         words = f"{ratio:.2f} × ({say(ours)} to {say(theirs)})"
-        yield f"handed over {key}", target, ratio <= most, words
-    copies = figures.get(handed_over.ROW, handed_over.COPIES, "ours")
+        yield f"received {key}", target, ratio <= most, words
+    copies = figures.get(received.ROW, received.COPIES, "ours")
     target = "160 MB to 8 workers in one call: at most 1.1 copies in shared memory"
     met = None if copies is None else copies <= 1.1
-    yield "handed over copies", target, met, "" if copies is None else f"{copies:.2f}"
+    yield "received copies", target, met, "" if copies is None else f"{copies:.2f}"
 
 
 def jobs_targets(figures):
@@ -520,7 +520,7 @@ def judge(results):
         shared_targets,
         private_targets,
         ruby_targets,
-        handed_over_targets,
+        received_targets,
         jobs_targets,
         standard_targets,
         path_targets,

@@ -102,17 +102,17 @@ impl Array {
         self.segment().own()
     }
 
-    /// Lets an array that is [`Owned`](crate::Access::Owned) be sent without a copy: whoever
-    /// receives it owns it. To be called before it is sent, and dropped after that. Returns `false`
-    /// if it must be copied, because another array of this process has its memory, or because a
-    /// fork has given parent and child a memory of their own.
+    /// Begins to move an array that is [`Owned`](crate::Access::Owned): a message may have its
+    /// memory, and whoever receives it owns it. To be called before it is sent, and dropped after
+    /// that. Returns `false` if it must be copied, because another array of this process has its
+    /// memory, or because a fork has frozen it.
     ///
     /// # Safety
     /// Nothing in this process reads or writes its elements any more.
     #[must_use]
     #[allow(unsafe_code)]
-    pub unsafe fn hand_over(&self) -> bool {
-        self.is_last_in_process() && self.segment().hand_over()
+    pub unsafe fn begin_move(&self) -> bool {
+        self.is_last_in_process() && self.segment().begin_move()
     }
 }
 

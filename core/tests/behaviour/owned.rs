@@ -101,13 +101,13 @@ fn it_has_no_handle_and_its_stores_go_to_its_memory() {
 }
 
 /// Lets messages have an array of which nothing is used any more.
-fn hand_over(array: &Array) -> bool {
+fn begin_move(array: &Array) -> bool {
     // SAFETY: the tests read and write its elements no more.
-    unsafe { array.hand_over() }
+    unsafe { array.begin_move() }
 }
 
 #[test]
-fn what_is_handed_over_goes_there_and_back_without_a_copy() {
+fn what_is_moved_goes_there_and_back_without_a_copy() {
     watched(Pool::Off, || {
         for count in SIZES {
             wait_for(format!("{count} bytes"));
@@ -117,38 +117,38 @@ fn what_is_handed_over_goes_there_and_back_without_a_copy() {
                 let array = receive(&there).array(0, Access::Owned).unwrap();
                 assert_eq!(marks(&array), [8, 8]);
                 set(&array, 9);
-                assert!(hand_over(&array));
+                assert!(begin_move(&array));
                 send(&there, &[&array]);
             });
-            assert!(!hand_over(&array), "the fork has frozen it");
+            assert!(!begin_move(&array), "the fork has frozen it");
             drop(array);
             let array = owned(count, 8);
             let other = array.clone();
-            assert!(!hand_over(&array), "another array has the memory");
+            assert!(!begin_move(&array), "another array has the memory");
             drop(other);
             let copied = shmarray::copied_bytes();
             assert!(array.descriptor_to_send().is_err());
-            assert!(hand_over(&array));
+            assert!(begin_move(&array));
             send(&here, &[&array]);
             drop(array);
             let array = receive(&here).array(0, Access::Owned).unwrap();
             assert_eq!(marks(&array), [9, 9]);
             assert_eq!(shmarray::copied_bytes(), copied);
             child.ended();
-            assert!(hand_over(&array), "the child has given it back");
+            assert!(begin_move(&array), "the child has given it back");
             drop(array);
             assert!(is_empty());
         }
     });
 }
 
-/// A fork between handing over and dropping: the child has a hold, and no array.
+/// A fork between the move and the drop: the child has a hold, and no array.
 #[test]
-fn what_is_handed_over_beside_a_fork_is_the_receivers_alone() {
+fn what_is_moved_beside_a_fork_is_the_receivers_alone() {
     watched(Pool::Off, || {
         let (here, there) = Pipe::pair().unwrap();
         let array = owned(ALONE, 7);
-        assert!(hand_over(&array));
+        assert!(begin_move(&array));
         send(&here, &[&array]);
         let array = Cell::new(Some(array)); // each side has it
         let turns = Turns::new();

@@ -3,7 +3,7 @@
 //! PROTOCOL.md describes what is modelled here, in "What a process has alone". A maker sends arrays
 //! in one cell, which it uses again when nobody holds it. Whoever receives one maps the cell and
 //! stores to it. A process forks between any two stores of its other threads: it holds for the
-//! child, freezes, and then there is a child. Both drop, hand over what they own, and receive
+//! child, freezes, and then there is a child. Both drop, move what they own, and receive
 //! further arrays in the cell.
 //! The search visits every reachable state, with deaths before every step:
 //!
@@ -54,8 +54,8 @@ struct World {
     message: Option<u8>,
     is_alive: [bool; 2],
     arrays: [Option<Array>; 2],
-    /// The mapping of what a process has handed over, and not dropped yet.
-    handed_over: [Option<Mapped>; 2],
+    /// The mapping of what a process has moved, and not dropped yet.
+    moved: [Option<Mapped>; 2],
     /// A mapping that the next array uses.
     cached: [Option<Mapped>; 2],
     fork: Fork,
@@ -80,10 +80,10 @@ enum Protocol {
     CachesFrozen,
     /// The parent gives the cell back for both.
     ReleasesEarly,
-    /// Hands over what is frozen, too.
-    HandsOverFrozen,
-    /// Hands over what it still uses.
-    HandsOverUsed,
+    /// Moves what is frozen, too.
+    MovesFrozen,
+    /// Moves what it still uses.
+    MovesUsed,
 }
 
 impl World {
@@ -94,7 +94,7 @@ impl World {
             message: None,
             is_alive: [true, false],
             arrays: [None; 2],
-            handed_over: [None; 2],
+            moved: [None; 2],
             cached: [None; 2],
             fork: Fork::No,
             sent: 0,
@@ -158,12 +158,12 @@ impl Search {
             let mut dead = world.clone();
             dead.is_alive[process] = false;
             dead.arrays[process] = None;
-            dead.handed_over[process] = None;
+            dead.moved[process] = None;
             all.push(dead);
             all.extend(self.received(world, process));
             all.extend(stored(world, process));
             all.extend(self.dropped(world, process));
-            all.extend(self.handed_over(world, process));
+            all.extend(self.moved(world, process));
             all.extend(dropped_after(world, process));
         }
         if world.is_alive[PARENT] {
@@ -173,8 +173,8 @@ impl Search {
     }
 
     fn received(&self, world: &World, me: usize) -> Option<World> {
-        // Each process has one entry here, so it receives when it has dropped what it handed over.
-        let is_busy = world.arrays[me].is_some() || world.handed_over[me].is_some();
+        // Each process has one entry here, so it receives when it has dropped what it moved.
+        let is_busy = world.arrays[me].is_some() || world.moved[me].is_some();
         let expected = world.message.filter(|_| !is_busy && !world.is_locked(me))?;
         let mut next = world.clone();
         let mapped = next.cached[me].take().unwrap_or(Mapped::Owned);
@@ -185,16 +185,16 @@ impl Search {
     }
 
     /// Makes a message of an owned array that nothing else uses. Its hold is given back later.
-    fn handed_over(&self, world: &World, me: usize) -> Option<World> {
+    fn moved(&self, world: &World, me: usize) -> Option<World> {
         let mut next = world.clone();
         let array = next.arrays[me].filter(|_| world.message.is_none() && !world.is_locked(me))?;
-        if array.mapped != Mapped::Owned && self.protocol != Protocol::HandsOverFrozen {
+        if array.mapped != Mapped::Owned && self.protocol != Protocol::MovesFrozen {
             return None;
         }
         next.message = Some(array.expected);
-        if self.protocol != Protocol::HandsOverUsed {
+        if self.protocol != Protocol::MovesUsed {
             next.arrays[me] = None;
-            next.handed_over[me] = Some(array.mapped);
+            next.moved[me] = Some(array.mapped);
         }
         Some(next)
     }
@@ -224,7 +224,7 @@ impl Search {
         next.fork = match world.fork {
             Fork::No => {
                 let holds_for_child = !matches!(protocol, HoldsNothing | ChildHolds);
-                let has_any = next.arrays[PARENT].is_some() || next.handed_over[PARENT].is_some();
+                let has_any = next.arrays[PARENT].is_some() || next.moved[PARENT].is_some();
                 next.holds[CHILD] = holds_for_child && has_any;
                 Fork::Held
             }
@@ -232,13 +232,13 @@ impl Search {
                 if let Some(array) = next.arrays[PARENT].as_mut().filter(|_| freezes) {
                     freeze(array);
                 }
-                next.handed_over[PARENT] = next.handed_over[PARENT].map(|_| Mapped::Frozen(None));
+                next.moved[PARENT] = next.moved[PARENT].map(|_| Mapped::Frozen(None));
                 Fork::Frozen
             }
             Fork::Frozen => {
                 next.is_alive[CHILD] = true;
                 next.arrays[CHILD] = next.arrays[PARENT];
-                next.handed_over[CHILD] = next.handed_over[PARENT];
+                next.moved[CHILD] = next.moved[PARENT];
                 next.cached[CHILD] = next.cached[PARENT];
                 if protocol == ChildAlone {
                     next.arrays[CHILD].iter_mut().for_each(freeze);
@@ -260,10 +260,10 @@ impl Search {
     }
 }
 
-/// Gives the hold of what was handed over back. An owned mapping serves the next array.
+/// Gives the hold of what was moved back. An owned mapping serves the next array.
 fn dropped_after(world: &World, me: usize) -> Option<World> {
     let mut next = world.clone();
-    let mapped = next.handed_over[me].take().filter(|_| !world.is_locked(me))?;
+    let mapped = next.moved[me].take().filter(|_| !world.is_locked(me))?;
     next.holds[me] = false;
     next.cached[me] = Some(mapped).filter(|mapped| *mapped == Mapped::Owned);
     Some(next)
@@ -298,8 +298,8 @@ fn each_process_sees_what_it_was_sent_and_its_own_stores() {
 #[test]
 fn each_part_of_it_is_needed() {
     use Protocol::{
-        CachesFrozen, ChildAlone, ChildHolds, FreezesLate, HandsOverFrozen, HandsOverUsed,
-        HoldsNothing, ReleasesEarly, WithoutFreeze,
+        CachesFrozen, ChildAlone, ChildHolds, FreezesLate, HoldsNothing, MovesFrozen, MovesUsed,
+        ReleasesEarly, WithoutFreeze,
     };
     let caught = |protocol: &Protocol| Search::run(*protocol).0.is_some();
     let missed: Vec<_> = [
@@ -310,8 +310,8 @@ fn each_part_of_it_is_needed() {
         ChildHolds,
         CachesFrozen,
         ReleasesEarly,
-        HandsOverFrozen,
-        HandsOverUsed,
+        MovesFrozen,
+        MovesUsed,
     ]
     .into_iter()
     .filter(|protocol| !caught(protocol))

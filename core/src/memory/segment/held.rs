@@ -36,8 +36,8 @@ pub(crate) struct Segment {
     ends: AtomicU32,
     /// Called at the exit of this process, before it gives its lease back.
     at_exit: Mutex<Option<fn(&Self)>>,
-    /// Whether a message may have the memory that this process owned and uses no more.
-    is_handed_over: AtomicBool,
+    /// Whether it is moved: messages may have the memory that this process owned.
+    is_moved: AtomicBool,
 }
 
 /// In place of a count: the last end has given the lease back.
@@ -100,7 +100,7 @@ impl Segment {
             _private_bytes: is_private.then(|| PrivateBytes::count(data_bytes)),
             ends: AtomicU32::new(0),
             at_exit: Mutex::new(None),
-            is_handed_over: AtomicBool::new(false),
+            is_moved: AtomicBool::new(false),
         });
         insert(&segment);
         segment
@@ -194,17 +194,17 @@ impl Segment {
 
     /// Lets messages have owned memory, as if it were shared. Returns whether it is owned. A fork
     /// waits meanwhile.
-    pub(crate) fn hand_over(&self) -> bool {
+    pub(crate) fn begin_move(&self) -> bool {
         let _no_fork = TABLE.lock();
         let is_owned =
             !self.is_lock_only() && !self.leases().is_lock_only() && self.mapped.is_owned();
-        self.is_handed_over.fetch_or(is_owned, Ordering::Relaxed);
+        self.is_moved.fetch_or(is_owned, Ordering::Relaxed);
         is_owned
     }
 
     /// Whether no message may have the memory: it is private to this process.
     pub(crate) fn is_kept(&self) -> bool {
-        self.access().is_private() && !self.is_handed_over.load(Ordering::Relaxed)
+        self.access().is_private() && !self.is_moved.load(Ordering::Relaxed)
     }
 
     /// Returns the first byte of the data (I2).

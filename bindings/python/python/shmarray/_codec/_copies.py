@@ -43,7 +43,7 @@ class SeparateCopies:
 class _Sent(NamedTuple):
     """What was last sent from a place."""
 
-    sample: bytes
+    sample: int
     handle: Handle
     is_common: bool
     """Whether several receivers may have the copy. Else one has, and may store to it."""
@@ -90,7 +90,7 @@ class CallCopies:
         self._given: tuple[object, Sequence[Iterable[object]]] | None = (function, tasks)
         self._compares = compares
         self._repeated: dict[Place, Array] = {}
-        self._copies: dict[Any, tuple[bytes, Array | None]] = {}
+        self._copies: dict[Any, tuple[int | None, Array | None]] = {}
 
     @classmethod
     def of(
@@ -116,7 +116,7 @@ class CallCopies:
             return _copied(source), _wire.OWN
         key = _key(source)
         sample = _sample(source)
-        taken, copied = self._copies.get(key, (b"", None))
+        taken, copied = self._copies.get(key, (None, None))
         if not is_repeated and taken != sample:
             self._copies[key] = sample, None
             return SENT_COPIES.copy(source)
@@ -137,9 +137,9 @@ def _key(source: Array) -> Any:
     return address_of(source), source.shape, source.strides, source.dtype.str
 
 
-def _sample(source: Array) -> bytes:
-    """Returns some elements of an array, to see at little cost that it was changed."""
-    return source.flat[:: -(-source.size // _SAMPLE_ELEMENTS)].tobytes()
+def _sample(source: Array) -> int:
+    """Returns the hash of some elements of an array, to see at little cost that it was changed."""
+    return hash(source.flat[:: -(-source.size // _SAMPLE_ELEMENTS)].tobytes())
 
 
 def _attached(handle: Handle) -> Array | None:

@@ -38,7 +38,7 @@ class BatchProtocol(ExecutorProtocol):
 
     @staticmethod
     def pack(obj: object, copies: _internals.Copies | None = None) -> OutgoingMessage:
-        return _message.pack_by(obj, lambda: _BatchPickler(None), copies)
+        return _pack(obj, None, copies)
 
 
 class BatchTask(ExecutorTask):
@@ -62,8 +62,10 @@ class BatchTask(ExecutorTask):
             ) from error
 
 
-def _pack(obj: object, snapshots: "Snapshots | None") -> OutgoingMessage:
-    return _message.pack_by(obj, lambda: _BatchPickler(snapshots))
+def _pack(
+    obj: object, snapshots: "Snapshots | None", copies: _internals.Copies | None = None
+) -> OutgoingMessage:
+    return _message.pack_by(obj, lambda: _BatchPickler(snapshots), copies)
 
 
 class _BatchPickler(_internals.ArrayPickler, cloudpickle.Pickler):  # type: ignore[misc]

@@ -1,6 +1,6 @@
 """Measures what a process does with an array that it has received, or sends to several workers.
 
-    python handed_over.py ORDER
+    python received.py ORDER
 
 Each line of input is answered by a line of JSON: the seconds of one round, and how often an array
 was copied to shared memory in it.

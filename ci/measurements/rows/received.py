@@ -2,8 +2,8 @@
 
 from harness import HERE, Answering
 
-ROW = "handed over"
-PROGRAM = HERE / "programs/handed_over.py"
+ROW = "received"
+PROGRAM = HERE / "programs/received.py"
 OWN = "own memory"
 EIGHT = "ours, 8 different arrays"
 THEIRS = "standard library"
