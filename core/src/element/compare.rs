@@ -15,24 +15,44 @@ const PIECE_BYTES: usize = 1 << 20;
 #[must_use]
 pub unsafe fn are_same_bytes(one: *const u8, other: *const u8, bytes: usize) -> bool {
     let parts = parts_of(bytes as u64);
-    let (one, other) = (one as usize, other as usize);
+    let sides = Sides(one, other);
     let differ = AtomicBool::new(false);
     in_threads(parts, |part| {
         let mut at = bytes / parts * part;
         let end = if part + 1 == parts { bytes } else { bytes / parts * (part + 1) };
         while at < end && !differ.load(Ordering::Relaxed) {
             let piece = PIECE_BYTES.min(end - at);
-            // SAFETY: `at + piece` is at most `bytes`, and the caller lets so many be read. C's own
-            // function reads them, since a slice must not see another's stores.
-            let order =
-                unsafe { libc::memcmp((one + at) as *const _, (other + at) as *const _, piece) };
-            if order != 0 {
+            // SAFETY: `at + piece` is at most `bytes`, and the caller lets so many be read.
+            if unsafe { sides.differ(at, piece) } {
                 differ.store(true, Ordering::Relaxed);
             }
             at += piece;
         }
     });
     !differ.into_inner()
+}
+
+/// Two addresses that several threads read from.
+struct Sides(*const u8, *const u8);
+
+// SAFETY: `in_threads` joins its threads before the call returns for which the caller lets the
+// memory be read.
+unsafe impl Sync for Sides {}
+
+impl Sides {
+    /// Returns whether a piece of the one memory differs from the other's.
+    ///
+    /// # Safety
+    /// So many bytes from there on can be read on both sides.
+    unsafe fn differ(&self, at: usize, bytes: usize) -> bool {
+        // SAFETY: the caller lets so many bytes be read from there on.
+        let one = unsafe { self.0.add(at) };
+        // SAFETY: as above.
+        let other = unsafe { self.1.add(at) };
+        // SAFETY: as above. C's own function reads them, since a slice must not see another's
+        // stores.
+        unsafe { libc::memcmp(one.cast(), other.cast(), bytes) != 0 }
+    }
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ from multiprocessing import pool as _standard
 from multiprocessing import util
 from multiprocessing.pool import CLOSE, INIT, RUN, TERMINATE, IMapIterator, ThreadPool
 from multiprocessing.process import BaseProcess
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from .._tasks import _internals
 from .._tasks._borrowed import own
@@ -37,6 +37,9 @@ from .._tasks._workers import CALLBACKS, Backlog, Call, Dispatcher, Task, Worker
 from .context import _default_context, check_context
 
 __all__ = ["Pool", "ThreadPool"]
+
+_Item = TypeVar("_Item")
+_Outcome = TypeVar("_Outcome")
 
 get_context = _default_context.get_context  # as in the standard module
 
@@ -109,11 +112,18 @@ class Pool(_standard.Pool):
     def _repopulate_pool(self) -> None:
         """Does nothing: the dispatcher starts workers."""
 
-    def map(self, func: Any, iterable: Iterable[Any], chunksize: int | None = None) -> Any:
+    def map(
+        self, func: Callable[[_Item], _Outcome], iterable: Iterable[_Item], chunksize: int | None = None
+    ) -> list[_Outcome]:
         with self._blocking():
             return super().map(func, iterable, chunksize)
 
-    def starmap(self, func: Any, iterable: Iterable[Any], chunksize: int | None = None) -> Any:
+    def starmap(
+        self,
+        func: Callable[..., _Outcome],
+        iterable: Iterable[Iterable[Any]],
+        chunksize: int | None = None,
+    ) -> list[_Outcome]:
         with self._blocking():
             return super().starmap(func, iterable, chunksize)
 
