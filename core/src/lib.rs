@@ -51,6 +51,7 @@ pub(crate) mod header;
 pub(crate) mod system;
 pub(crate) mod memory;
 pub(crate) mod array;
+pub mod allocator;
 pub(crate) mod file;
 pub(crate) mod transport;
 

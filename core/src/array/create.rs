@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use super::Array;
 use crate::header::format::Header;
 use crate::memory::mapping::Fill;
 use crate::memory::operation::{Awaited, Operation};
 use crate::memory::segment::{CreationOptions, Segment, reserve};
-use crate::memory::slab::{CellRequest, MakeRoom};
+use crate::memory::slab::{self, CellRequest, MakeRoom};
 use crate::memory::sweep::Room;
-use crate::system::{self, Directory};
+use crate::system::{self, Access, Directory};
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::name::SegmentId;
@@ -86,15 +87,59 @@ unsafe fn of_its_own(
 /// # Errors
 /// Those of making an array, but [`Error::NoSpace`].
 pub fn prepare_pool(bytes: u64) -> Result<bool> {
+    let Some(array) = in_pool(bytes, &Fill::Nothing)? else { return Ok(false) };
+    array.segment().prepare_stores(bytes);
+    Ok(true) // the array is dropped, which frees the cell
+}
+
+/// Returns a new array of bytes in a cell of the pool, or `None` if the pool has no room.
+fn in_pool(bytes: u64, fill: &Fill<'_>) -> Result<Option<Array>> {
     let operation = Operation::enter()?.awaited();
     let directory = Directory::current();
     let byte = DType::parse("|u1")?;
     let layout = Layout::contiguous(&[bytes], 1, Order::C)?;
-    let Some(request) = CellRequest::new(&directory, &byte, &layout, &Fill::Nothing)? else {
-        return Ok(false);
+    let Some(request) = CellRequest::new(&directory, &byte, &layout, fill)? else {
+        return Ok(None);
     };
     let made = request.make_in_pool(&Room::unchecked(&directory))?;
-    let segment = made.map(|array| Segment::in_cell(&operation, array));
-    segment.iter().for_each(|segment| segment.prepare_stores(bytes));
-    Ok(segment.is_some()) // it is dropped, which frees the cell
+    let of = |array| Array::of(Segment::in_cell(&operation, array), byte, layout);
+    Ok(made.map(of))
+}
+
+impl Array {
+    /// Returns how many bytes an array gets to its end that has a slab alone and at least so many.
+    /// `None` if no memory is that large.
+    pub(crate) fn bytes_alone(bytes: u64) -> Option<u64> {
+        slab::bytes_alone(bytes)
+    }
+
+    /// Returns a new array of bytes in a cell of the pool, which this process owns. `None` if the
+    /// pool has no room.
+    pub(crate) fn owned_in_pool(bytes: u64, is_zero: bool) -> Result<Option<Self>> {
+        let fill = if is_zero { Fill::Zeros } else { Fill::Nothing };
+        let Some(made) = in_pool(bytes, &fill)? else { return Ok(None) };
+        let owned = Self::attach_descriptor(&made.descriptor(), Access::Owned)?;
+        owned.segment().prepare_stores(bytes);
+        Ok(Some(owned))
+    }
+
+    /// Whether its memory is private to this process, and still the cell's.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.segment().is_owned()
+    }
+
+    /// Returns a shared copy of bytes.
+    ///
+    /// # Errors
+    /// As [`Array::create`].
+    ///
+    /// # Safety
+    /// So many bytes can be read there.
+    #[allow(unsafe_code)]
+    pub(crate) unsafe fn share_bytes(source: *const u8, bytes: usize) -> Result<Self> {
+        let layout = Layout::contiguous(&[bytes as u64], 1, Order::C)?;
+        let options = super::Options::default();
+        // SAFETY: the caller lets all bytes of the layout be read.
+        unsafe { Self::share(source, DType::parse("|u1")?, &layout, &options) }
+    }
 }

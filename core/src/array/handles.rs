@@ -114,6 +114,11 @@ impl Array {
     pub unsafe fn begin_move(&self) -> bool {
         self.is_last_in_process() && self.segment().begin_move()
     }
+
+    /// The same for memory that this process goes on to read.
+    pub(crate) fn begin_move_in_use(&self) -> bool {
+        self.segment().begin_move()
+    }
 }
 
 /// Gives back what an unwanted message holds: a handle that [`Array::handle_to_send`] made and that

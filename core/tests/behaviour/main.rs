@@ -18,6 +18,7 @@ mod exchange;
 mod watched;
 
 mod address_space;
+mod allocator;
 mod arrays;
 mod cells;
 mod channels;

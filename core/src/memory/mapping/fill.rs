@@ -22,7 +22,7 @@ impl Mapped {
     /// least half of the data or all was written before, and this process has not done so yet. A
     /// fault for each page takes three times as long as the copy.
     pub(crate) fn prepare_stores(&self, bytes: u64) {
-        if bytes < MANY_PAGES_BYTES || self.access != Access::ReadWrite {
+        if bytes < MANY_PAGES_BYTES || !self.stores_to_file() {
             return;
         }
         let before = self.stored.bytes();

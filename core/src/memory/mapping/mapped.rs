@@ -238,6 +238,11 @@ impl Mapped {
         self.access.is_private() && self.mapping.is_owned()
     }
 
+    /// Whether a store goes to the file.
+    pub(super) fn stores_to_file(&self) -> bool {
+        self.access.stores_to_file() && self.mapping.is_owned()
+    }
+
     /// Makes copy-on-write data owned, if no page was stored to. Returns whether they are.
     pub(crate) fn own(&self) -> bool {
         self.is_owned() || self.access.is_private() && self.mapping.thaw(&self.header.id)

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::held::{Segment, find};
+use super::held::{Segment, find, find_held};
 use super::hold::{end_if_unheld, enter, release_ticket};
 use crate::header::control::Ordering;
 use crate::header::lease::Leases;
@@ -167,13 +167,12 @@ pub(crate) fn discard(
     ticket: u64,
 ) -> Result<bool> {
     let text = &descriptor.segment;
-    let access = Access::ReadWrite;
-    if let Some(segment) = find(text, access).or_else(|| find(text, Access::ReadOnly)) {
+    if let Some(segment) = find_held(text) {
         return Ok(segment.take_ticket(ticket));
     }
     system::is_usable(directory)?;
     let (FoundSegment::Known(mapped) | FoundSegment::New(mapped)) =
-        map(directory, Lookup::Id(&text.id), access)?
+        map(directory, Lookup::Id(&text.id), Access::ReadWrite)?
     else {
         return Ok(false);
     };
@@ -207,10 +206,15 @@ pub fn try_directory() -> Result<bool> {
 /// memory that could as well be private; a new array may use the last byte.
 #[must_use]
 pub fn has_room(bytes: u64) -> bool {
+    free_and_total().is_some_and(|space| has_room_of(space, bytes))
+}
+
+fn free_and_total() -> Option<(u64, u64)> {
     let directory = Directory::current();
-    let (Ok(free), Ok(total)) = (directory.free_bytes(), directory.total_bytes()) else {
-        return false;
-    };
+    Some((directory.free_bytes().ok()?, directory.total_bytes().ok()?))
+}
+
+fn has_room_of((free, total): (u64, u64), bytes: u64) -> bool {
     free.saturating_sub(bytes) >= total / FREE_PART
 }
 
@@ -230,7 +234,8 @@ pub fn should_copy(descriptor: &Descriptor) -> bool {
     if mapping::mappings() >= system::most_mappings() / MAPPINGS_PART {
         return true;
     }
-    let Ok(total) = Directory::current().total_bytes() else { return false };
+    let Some(space) = free_and_total() else { return false };
     let bytes = descriptor.layout.len().saturating_mul(descriptor.dtype.itemsize());
-    !has_room(0) || PrivateBytes::total().saturating_add(bytes) > total / PRIVATE_PART
+    let kept = PrivateBytes::total().saturating_add(bytes);
+    !has_room_of(space, 0) || kept > space.1 / PRIVATE_PART
 }

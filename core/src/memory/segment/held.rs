@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 
 use rustc_hash::FxHashMap;
 
-use super::hold::{Hold, end_if_unheld, hold_lock_only, release_ticket};
+use super::hold::{Hold, end_if_unheld, end_if_unheld_or_dead, hold_lock_only, release_ticket};
 use crate::element::copy::Strided;
 use crate::header::control::Ordering::Acquire;
 use crate::header::control::{ChannelWords, PERSIST};
@@ -202,6 +202,11 @@ impl Segment {
         is_owned
     }
 
+    /// Whether the memory is private to this process, and still the cell's.
+    pub(crate) fn is_owned(&self) -> bool {
+        self.mapped.is_owned()
+    }
+
     /// Whether no message may have the memory: it is private to this process.
     pub(crate) fn is_kept(&self) -> bool {
         self.access().is_private() && !self.is_moved.load(Ordering::Relaxed)
@@ -253,7 +258,10 @@ impl Segment {
         let Hold::Entry(entry) = self.hold.take() else { return None };
         let leases = self.leases();
         leases.leave(entry);
-        end_if_unheld(&self.mapped, self.cell, &leases)
+        // Of moved memory a message has a ticket, or its receiver an entry. They lived a moment
+        // ago, and asking takes longer than all else; a sweep asks.
+        let asks = !self.is_moved.load(Ordering::Relaxed);
+        end_if_unheld_or_dead(&self.mapped, self.cell, &leases, asks)
     }
 
     /// Gives the lease back at the exit of this process, whose threads may still touch the memory:
@@ -418,7 +426,7 @@ fn insert(segment: &Arc<Segment>) {
     let key = (segment.text(), segment.access());
     with(|table| {
         // A segment without an entry there is attached once more by its handle.
-        if !key.1.is_private() && table.by_id.try_reserve(1).is_ok() {
+        if table.by_id.try_reserve(1).is_ok() {
             table.by_id.insert(key, Arc::downgrade(segment));
         }
         table.by_address.insert(segment.address(), Arc::downgrade(segment));
@@ -437,8 +445,19 @@ fn remove_from_table(segment: &Segment) {
     });
 }
 
-/// Returns the segment of a handle, if this process holds it with that access.
+/// Returns the segment of a handle, if this process holds it with that access. Private memory has
+/// one user, so no other finds it.
 pub(super) fn find(text: &SegmentText, access: Access) -> Option<Arc<Segment>> {
+    (!access.is_private()).then(|| find_any(text, access)).flatten()
+}
+
+/// Returns the segment of a handle that this process holds, to give a ticket back.
+pub(super) fn find_held(text: &SegmentText) -> Option<Arc<Segment>> {
+    let all = [Access::ReadWrite, Access::Owned, Access::ReadOnly, Access::CopyOnWrite];
+    all.into_iter().find_map(|access| find_any(text, access))
+}
+
+fn find_any(text: &SegmentText, access: Access) -> Option<Arc<Segment>> {
     with(|table| table.by_id.get(&(*text, access))?.upgrade())
 }
 

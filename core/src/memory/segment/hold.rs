@@ -62,9 +62,19 @@ pub(crate) fn clear_dead_and_close(leases: &Leases, liveness: &Liveness) -> Clos
 /// Ends a segment or a cell that nothing holds any more. Returns a slab that this process no longer
 /// needs; the caller drops it when nothing is locked.
 pub(super) fn end_if_unheld(mapped: &Mapped, cell: Option<u32>, leases: &Leases) -> Option<Slab> {
+    end_if_unheld_or_dead(mapped, cell, leases, true)
+}
+
+/// Does the same. `asks` says whether others who hold it are asked whether they live.
+pub(super) fn end_if_unheld_or_dead(
+    mapped: &Mapped,
+    cell: Option<u32>,
+    leases: &Leases,
+    asks: bool,
+) -> Option<Slab> {
     let me = || system::process_owner(mapped.directory()).map_or(0, |me| me.id);
     let closed = match leases.close() {
-        Closed::Held if !leases.is_lock_only() && leases.is_held_by_others(me()) => {
+        Closed::Held if asks && !leases.is_lock_only() && leases.is_held_by_others(me()) => {
             clear_dead_and_close(leases, &Liveness::of(mapped.directory()))
         }
         closed => closed,

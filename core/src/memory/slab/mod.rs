@@ -26,3 +26,4 @@ pub use pool_limit::limit_pool;
 pub(crate) use reclaim::SweepMode;
 pub(crate) use release::{forget, freed, leave_at_exit, release_idle, release_unused, sweep};
 pub(crate) use request::{CellArray, CellRequest, MakeRoom};
+pub(crate) use size_class::bytes_alone;

@@ -32,6 +32,13 @@ pub(super) fn is_small(cell_bytes: u64, page_bytes: u64) -> bool {
     cell_bytes <= SMALL_PAGES[SMALL_PAGES.len() - 1] * page_bytes
 }
 
+/// Returns the size of an array that fills its cell, has a slab alone, and is at least so large.
+/// `None` when no memory is that large.
+pub(crate) fn bytes_alone(data_bytes: u64) -> Option<u64> {
+    let least = SMALL_PAGES[SMALL_PAGES.len() - 1] * PAGE_BYTES;
+    Some(cell_bytes_for(data_bytes.max(least), PAGE_BYTES)? - 1)
+}
+
 /// Returns the layout of a process's next slab for cells of that size, after `slabs` of them. A
 /// large cell has a slab for itself.
 pub(super) fn next_layout(cell_bytes: u64, page_bytes: u64, slabs: usize) -> SlabLayout {
