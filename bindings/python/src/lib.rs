@@ -14,6 +14,7 @@ mod files;
 mod dlpack;
 mod wait;
 mod channel;
+mod allocator;
 mod plain;
 mod pickling;
 #[cfg(unix)]
@@ -448,6 +449,10 @@ mod _core {
         super::channel::add_to(module)
     }
 
+    #[pymodule_export]
+    use super::allocator::{
+        Offers, allocator_stats, free_idle, give, has_finalizer, set_allocator,
+    };
     #[pymodule_export]
     use super::channel::{
         Arrays, Channel, Deliveries, Delivery, give_methods, has_borrowed, leave_channels,

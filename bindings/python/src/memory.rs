@@ -35,6 +35,7 @@ struct Interface {
 // NumPy's flags, `NPY_ARRAY_C_CONTIGUOUS` and so on.
 const C_CONTIGUOUS: c_int = 0x1;
 const F_CONTIGUOUS: c_int = 0x2;
+const ALIGNED: c_int = 0x100;
 const WRITEABLE: c_int = 0x400;
 
 /// NumPy's description of the memory of an ndarray.
@@ -111,6 +112,10 @@ impl<'py> Facts<'py> {
 
     pub(crate) fn is_contiguous(&self) -> bool {
         self.flags & (C_CONTIGUOUS | F_CONTIGUOUS) != 0
+    }
+
+    pub(crate) fn is_aligned(&self) -> bool {
+        self.flags & ALIGNED != 0
     }
 
     pub(crate) fn is_c_contiguous(&self) -> bool {

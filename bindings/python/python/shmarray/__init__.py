@@ -33,6 +33,7 @@ where one fits, else ``Error`` or its children ``StaleHandleError``, ``Full`` an
 """
 
 from . import _by_handle
+from ._allocator import allocator, allocator_stats, move, use_allocator
 from ._by_handle import pickle_by_handle
 from ._channel import Channel
 from ._core import Delivery, Error, Full, Handle, StaleHandleError, __version__
@@ -68,6 +69,8 @@ __all__ = [
     "Swept",
     "WorkerLost",
     "__version__",
+    "allocator",
+    "allocator_stats",
     "array",
     "attach",
     "copied_bytes",
@@ -85,6 +88,7 @@ __all__ = [
     "load_npy",
     "load_npz",
     "loads",
+    "move",
     "ones",
     "ones_like",
     "pickle_by_handle",
@@ -94,6 +98,7 @@ __all__ = [
     "share",
     "sweep",
     "unlink",
+    "use_allocator",
     "zeros",
     "zeros_like",
 ]

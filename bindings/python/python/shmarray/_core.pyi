@@ -24,6 +24,7 @@ __all__ = [
     "Handle",
     "Loan",
     "Message",
+    "Offers",
     "Pipe",
     "QueueSlots",
     "QueueTasks",
@@ -33,6 +34,7 @@ __all__ = [
     "Stream",
     "__version__",
     "_error_classes",
+    "allocator_stats",
     "are_same_bytes",
     "attach",
     "begin_message",
@@ -45,10 +47,13 @@ __all__ = [
     "encode_plain",
     "end_message",
     "family",
+    "free_idle",
+    "give",
     "give_methods",
     "handle",
     "handle_to_send",
     "has_borrowed",
+    "has_finalizer",
     "in_band_bytes",
     "is_family_alive",
     "is_in_message",
@@ -72,6 +77,7 @@ __all__ = [
     "segments",
     "sent_array",
     "sent_memory",
+    "set_allocator",
     "share",
     "share_copy",
     "small_payload",
@@ -536,7 +542,31 @@ class Reducer:
     def reduce(self, object: object, /) -> Any: ...
     def take(self, buffer: PickleBuffer, /) -> bool: ...
     def begin(self, small_bytes: int) -> None: ...
+    is_offered: bool
+    @property
+    def has_finalizers(self) -> bool: ...
 
+@final
+class Offers:
+    """The memory that one message is offered."""
+
+    def __new__(cls) -> Offers: ...
+    def offer(self, arrays: list[NDArray[Any]], /) -> list[tuple[int, int] | None]: ...
+    @staticmethod
+    def refuse() -> None: ...
+    def held_bytes(self) -> int: ...
+    def withdraw(self) -> None: ...
+    def take(self, number: int, /) -> SegmentMemory | None: ...
+    def copy(self, number: int, /) -> SegmentMemory: ...
+    def read(self, number: int, /) -> bytearray: ...
+    @staticmethod
+    def was_copied(count: int, /) -> None: ...
+
+def set_allocator(least_bytes: int | None, /) -> int | None: ...
+def free_idle() -> None: ...
+def has_finalizer(object: object, /) -> bool: ...
+def give(array: NDArray[Any], /) -> tuple[SegmentMemory, int] | None: ...
+def allocator_stats() -> dict[str, Any]: ...
 def begin_message(name: object, /) -> None: ...
 def end_message(name: object, /) -> Any: ...
 def is_in_message() -> bool: ...

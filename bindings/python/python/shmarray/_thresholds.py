@@ -49,6 +49,11 @@ REUSED_LEAST_BYTES = 1 << 20
 stream.
 """
 
+# NumPy's allocations in a worker.
+
+ALLOCATOR_LEAST_BYTES = 64 << 10
+"""The limit from which NumPy's arrays are born shared. Not measured."""
+
 # Segments of a message.
 
 OWN_SEGMENT_BYTES = 128 << 10

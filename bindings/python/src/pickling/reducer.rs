@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyByteArray, PyDict, PyTuple, PyType};
 use shmarray::{Array, DType, Layout, Order, gather};
 
+use crate::allocator::has_finalizer;
 use crate::error::{to_py, value_error};
 use crate::first_use::{FirstUse, interned};
 use crate::memory::{Facts, ndarray};
@@ -14,6 +15,9 @@ use crate::{dtypes, plain};
 
 /// An array of up to this size is in the stream, whatever else is there.
 const SMALL_BYTES: u64 = 16 << 10;
+/// From this size on, moving an array that is born shared takes less time than copying it into the
+/// stream and out of it: 235 µs for 238 of 512 KiB, and for 315 of 1 MB.
+const MOVED_LEAST_BYTES: u64 = 512 << 10;
 /// From this size on, copying an array takes longer than asking it for its buffer.
 const BUFFER_BYTES: u64 = 4 << 10;
 
@@ -37,6 +41,12 @@ pub(crate) struct Reducer {
     read_only: ReadOnly,
     /// The bytes of small arrays and buffers in the stream.
     inline_bytes: usize,
+    /// Whether the message is offered the memory of arrays, so that even small ones may be moved.
+    #[pyo3(get, set)]
+    is_offered: bool,
+    /// Whether an object was met that has a finalizer, while memory is offered.
+    #[pyo3(get)]
+    has_finalizers: bool,
 }
 
 /// Which private read-only arrays are read-only at the receiver: `_codec._parts.ReadOnly`.
@@ -92,6 +102,8 @@ impl Reducer {
             takes_views,
             read_only,
             inline_bytes: 0,
+            is_offered: false,
+            has_finalizers: false,
         })
     }
 
@@ -103,6 +115,9 @@ impl Reducer {
         if kind.is(plain::function(py)?) || kind.is(py.get_type::<PyType>()) {
             // Most streams have some. The pickler writes them by itself.
             return Ok(py.NotImplemented().into_bound(py));
+        }
+        if self.is_offered && !self.has_finalizers {
+            self.has_finalizers = has_finalizer(object)?;
         }
         for reducers in &self.others {
             if let Ok(Some(reduce)) = reducers.bind(py).get_item(&kind) {
@@ -133,6 +148,7 @@ impl Reducer {
             && self.is_small(bytes as u64)
             && (memory.is_c_contiguous() || memory.is_fortran_contiguous());
         if !is_small
+            || self.is_born_shared(bytes as u64, address)
             || Array::over_memory(
                 address,
                 DType::parse("|u1").map_err(to_py)?,
@@ -151,6 +167,8 @@ impl Reducer {
     pub(super) fn begin(&mut self, small_bytes: u64) {
         self.inline_bytes = 0;
         self.small_bytes = small_bytes;
+        self.is_offered = false;
+        self.has_finalizers = false;
     }
 }
 
@@ -171,6 +189,11 @@ impl Reducer {
             && (bytes <= SMALL_BYTES || self.inline_bytes as u64 + bytes <= self.small_bytes)
     }
 
+    /// Whether so many bytes at an address can be moved rather than copied.
+    fn is_born_shared(&self, bytes: u64, address: usize) -> bool {
+        self.is_offered && bytes >= MOVED_LEAST_BYTES && shmarray::allocator::has(address)
+    }
+
     fn reduce_small<'py>(
         &mut self,
         array: &Bound<'py, PyAny>,
@@ -179,6 +202,9 @@ impl Reducer {
         let py = array.py();
         let bytes = facts.bytes();
         if bytes == 0 || !self.is_small(bytes) || facts.has_objects(array)? {
+            return Ok(None);
+        }
+        if self.is_born_shared(bytes, facts.address() as usize) {
             return Ok(None);
         }
         let is_view = !array.getattr(interned!(py, "base"))?.is_none();

@@ -72,7 +72,7 @@ def test_the_public_names_are_there():
     assert issubclass(ProcessPoolExecutor, standard.ProcessPoolExecutor)
     assert BrokenProcessPool is standard.process.BrokenProcessPool
     parameters = inspect.signature(standard.ProcessPoolExecutor).parameters
-    assert [*inspect.signature(ProcessPoolExecutor).parameters] == [*parameters]
+    assert [*inspect.signature(ProcessPoolExecutor).parameters] == [*parameters, "allocator"]
 
 
 WRONG = {

@@ -139,6 +139,9 @@ def test_everything_takes_what_the_standard_one_takes(name):
         for kind in ("JoinableQueue", "Queue", "SimpleQueue"):
             *others, (ctx, how, _) = expected[kind,]
             expected[kind,] = [*others, (ctx, how, True)]
+    for path in paths:
+        if path[-1] == "Pool" and name in ("", ".context", ".pool"):
+            expected[path] = [*expected[path], ("allocator", inspect.Parameter.KEYWORD_ONLY, True)]
     assert {path: parameters(path, ours) for path in paths} == expected
 
 

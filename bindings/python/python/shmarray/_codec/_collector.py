@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _wire
 from . import _arrow
-from ._parts import Array, OutOfBandBuffer, Parts, ReadOnly, address_of, compact_dtype
+from ._moved import Moved
+from ._parts import Array, OutOfBandBuffer, Part, Parts, ReadOnly, address_of, compact_dtype
 
 
 class Collector:
@@ -20,6 +21,8 @@ class Collector:
         self.parts = Parts()
         self.read_only = ReadOnly.ALL
         """Which private arrays arrive read-only."""
+        self.private_mode = _wire.OWN
+        """How a receiver maps private memory."""
         self.dispatch_table: Any = {}
         """The dispatch table of the pickler."""
         self._marked: dict[int, tuple[pickle.PickleBuffer, OutOfBandBuffer | int]] = {}
@@ -55,8 +58,24 @@ class Collector:
         if location is None:
             return _same, (self._mark(OutOfBandBuffer(array, self.read_only.keeps(array))),)
         part, is_writeable, offset = self.parts.of_segment(location)
-        arguments = array.shape, compact_dtype(array), self._mark(part), offset, array.strides
-        return fixed if is_writeable and not array.flags.writeable else np.ndarray, arguments
+        make = fixed if is_writeable and not array.flags.writeable else np.ndarray
+        return make, self._in_part(array, part, offset)
+
+    def reduce_moved(self, moved: Moved) -> Any:
+        """Reduces an array that is handed over with its memory."""
+        array = moved.array
+        if (given := _core.give(array)) is not None:
+            memory, offset = given
+            part = self.parts.add(Part(self.private_mode, memory, bytearray()))
+        elif (location := _core.locate(array)) is not None:
+            part, _, offset = self.parts.of_segment(location)
+        else:
+            return _same, (self._mark(OutOfBandBuffer(array, False)),)
+        return np.ndarray, self._in_part(array, part, offset)
+
+    def _in_part(self, array: Array, part: int, offset: int) -> tuple[Any, ...]:
+        """Returns how an array is rebuilt in the memory of a part."""
+        return array.shape, compact_dtype(array), self._mark(part), offset, array.strides
 
     def _of_subclass(self, array: Array) -> OutOfBandBuffer:
         """Pickle protocol 5 writes arrays of subclasses as protocol 4 does."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from .. import _core, _shortage, _thresholds
+from .. import _core, _shortage, _thresholds, _wire
 from .._core import SegmentMemory
 
 Array: TypeAlias = np.ndarray[Any, Any]
@@ -68,8 +68,10 @@ class Part(NamedTuple):
     """How the receiver maps it: `_wire.OWN`, or in the words of `numpy.memmap`. None if it travels
     in the message.
     """
-    memory: SegmentMemory | None
-    """The whole data of its segment."""
+    memory: Any
+    """The whole data of its segment, a `SegmentMemory`, or what stands for it. None if there is
+    none.
+    """
     inline: bytearray
     """The bytes, if they travel in the message."""
 
@@ -80,6 +82,11 @@ class Parts(list[Part]):
     def __init__(self) -> None:
         super().__init__()
         self._segments: dict[int, int] = {}
+
+    def add(self, part: Part) -> int:
+        """Adds a part. Returns its number."""
+        self.append(part)
+        return len(self) - 1
 
     def of_segment(self, location: tuple[SegmentMemory, int, bool, int]) -> tuple[int, bool, int]:
         """Takes the result of `_core.locate`. Returns the number of the segment's part, whether it
@@ -117,6 +124,16 @@ class Copies(Protocol):
         """
 
 
+class MemoryOffers(Protocol):
+    """Memory that a message is offered, so that it need not be copied."""
+
+    def offer(self, buffers: Sequence[OutOfBandBuffer | int]) -> dict[int, tuple[int, int]]:
+        """Returns the number of the offer and the offset in it of each buffer that it is of."""
+
+    def memory(self, offer: int) -> object:
+        """Returns what stands for the memory of an offer until it is settled."""
+
+
 class PartsLayout:
     """Assigns each out-of-band buffer to a part, and adds the parts that are missing.
 
@@ -132,10 +149,11 @@ class PartsLayout:
         large_bytes: int,
         private_mode: str,
         copies: Copies | None = None,
+        offers: MemoryOffers | None = None,
     ) -> None:
         """Private memory has the ``private_mode`` at the receiver, or that of its copy, if messages
-        may have ``copies`` in common. What finds no room in a segment travels in the message,
-        except with "r+".
+        may have ``copies`` in common. It is not copied if there are ``offers`` of it. What finds no
+        room in a segment travels in the message, except with "r+".
         """
         self.parts = parts
         self.views: list[View | int] = [_NOWHERE] * len(buffers)
@@ -144,10 +162,13 @@ class PartsLayout:
         self._common = copies
         own: list[_Copy] = []
         fixed: dict[tuple[int, int], _Copy] = {}
+        offered = {} if offers is None else self._add_offered(offers)
         for number, buffer in enumerate(buffers):
             if isinstance(buffer, int):
                 self.views[number] = buffer
-            elif self._is_private(number, array := _array(buffer.memory)):
+            elif number not in offered and self._is_private(
+                number, array := as_array(buffer.memory)
+            ):
                 is_fixed = isinstance(buffer.memory, memoryview) and buffer.is_read_only
                 place = (address_of(array), array.nbytes)
                 if is_fixed and place in fixed:
@@ -157,6 +178,21 @@ class PartsLayout:
                 if is_fixed:
                     fixed[place] = own[-1]
         self._add_private(own, large_bytes)
+
+    def _add_offered(self, offers: MemoryOffers) -> dict[int, tuple[int, int]]:
+        """Adds a part for each offer. Returns which buffers lie there."""
+        offered = offers.offer(self._buffers)
+        parts: dict[int, int] = {}
+        for number, (offer, offset) in offered.items():
+            part = parts.get(offer)
+            if part is None:
+                part = parts[offer] = self.parts.add(
+                    Part(_wire.OWN, offers.memory(offer), _NOTHING)
+                )
+            buffer = self._buffers[number]
+            assert not isinstance(buffer, int)
+            self._put(part, number, offset, as_array(buffer.memory).strides)
+        return offered
 
     def _is_private(self, number: int, array: Array) -> bool:
         """Returns whether the array is to be copied. Any other is assigned to its part here."""
@@ -244,7 +280,8 @@ def address_of(array: Array) -> int:
     return address
 
 
-def _array(buffer: Array | memoryview) -> Array:
+def as_array(buffer: Array | memoryview) -> Array:
+    """Returns the memory of an out-of-band buffer as an array."""
     return np.frombuffer(buffer, np.uint8) if isinstance(buffer, memoryview) else buffer
 
 

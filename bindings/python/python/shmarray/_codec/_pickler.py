@@ -37,6 +37,8 @@ from .. import _core, _shortage, _thresholds, _wire
 from .._core import SegmentMemory
 from . import _arrow
 from ._collector import Collector, fixed
+from ._moved import Moved
+from ._offers import Offers
 from ._parts import Array, Copies, PartsLayout, ReadOnly, View, compact_dtype
 
 _Pickler = TypeVar("_Pickler", bound="type[ArrayPickler]")
@@ -73,10 +75,11 @@ class ArrayPickler(pickle.Pickler):
         self.stream = _core.Stream(self.STREAM_BYTES)
         self.collector = Collector() if collector is None else collector
         self.collector.read_only = self.READ_ONLY
+        self.collector.private_mode = self.PRIVATE_MODE
         self.collector.dispatch_table = getattr(self, "dispatch_table", copyreg.dispatch_table)
         self.reducer = _core.Reducer(
             self.collector.reduce_array,
-            self.REDUCERS,
+            (*self.REDUCERS, {Moved: self.collector.reduce_moved}),
             self.collector.take,
             fixed,
             self.SMALL_BYTES,
@@ -180,9 +183,10 @@ def encode(
     copies: Copies | None = None,
 ) -> Encoded:
     """Encodes an object for a pipe that carries arrays. Raises what pickling raises. ``copies`` are
-    those of `ArrayPickler.COPIES` unless given.
+    those of `ArrayPickler.COPIES` unless given. If they are `Offers`, they are to be settled.
     """
     writer = _idle.pop(pickler, None) or pickler()
+    writer.reducer.is_offered = isinstance(copies, Offers)
     written = None
     try:
         written = writer.write(obj)
@@ -211,8 +215,12 @@ def _encoded(writer: ArrayPickler, copies: Copies | None) -> Encoded:
         return stream.payload(b""), ()
     views: Sequence[Any] = collector.buffers
     if not {*map(type, views)} <= {int}:  # else all are numbers of parts
+        offers = copies if isinstance(copies, Offers) else None
+        if offers is not None and writer.reducer.has_finalizers:
+            offers.refuse()
+            offers = None
         views = PartsLayout(
-            views, collector.parts, writer.LARGE_BYTES, writer.PRIVATE_MODE, copies
+            views, collector.parts, writer.LARGE_BYTES, writer.PRIVATE_MODE, copies, offers
         ).views
     table = (
         [part.mode or part.inline for part in collector.parts],

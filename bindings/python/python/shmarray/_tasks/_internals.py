@@ -5,9 +5,11 @@ from outside. A contract of import-linter (pyproject.toml) checks the imports, a
 tests/tasks/test_internals.py that each name here is used.
 """
 
+from .._allocator import is_in_use
 from .._by_handle import follow_parent, leave_family
 from .._codec._collector import Collector
 from .._codec._copies import SENT_COPIES, SEPARATE_COPIES, CallCopies
+from .._codec._offers import Offers
 from .._codec._parts import Copies, ReadOnly
 from .._codec._pickler import (
     ArrayPickler,
@@ -27,6 +29,7 @@ from .._core import (
     begin_message,
     encode_plain,
     end_message,
+    free_idle,
     handle_to_send,
     has_borrowed,
     is_in_message,
@@ -78,6 +81,11 @@ __all__ = [  # noqa: RUF022 (by reason)
     "SEPARATE_COPIES",
     "CallCopies",
     "Copies",
+    # NumPy's arrays in a worker are born shared, and those of its answers are moved. What NumPy has
+    # freed is kept while the worker works, and given back while it waits.
+    "Offers",
+    "free_idle",
+    "is_in_use",
     # What a call has may be valid only until its caller goes on: an array in a channel's slot.
     "has_borrowed",
     # A channel that is sent counts as an end of its receiver's from then on.

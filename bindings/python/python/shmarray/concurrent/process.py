@@ -121,6 +121,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         initargs: tuple[Any, ...] = (),
         *,
         max_tasks_per_child: int | None = None,
+        allocator: bool = False,
     ) -> None:
         if max_workers is None:
             max_workers = getattr(os, "process_cpu_count", os.cpu_count)() or 1
@@ -138,6 +139,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
         self._mp_context = mp_context
         self._max_tasks_per_child = max_tasks_per_child
         self._setup = initializer, initargs
+        self._has_allocator = allocator
         self._shutdown_lock = threading.Lock()
         self._shutdown_thread = False
         self._dispatcher: Dispatcher | None = None
@@ -213,6 +215,7 @@ class ProcessPoolExecutor(_standard.ProcessPoolExecutor):
             on_demand=True,
             idle_seconds=self._idle_seconds,
             lost=WorkerLost,
+            allocator=self._has_allocator,
         )
         if self._mp_context.get_start_method(allow_none=False) == "fork":
             dispatcher.fill()  # before this process has threads of ours

@@ -105,6 +105,7 @@ class ShmarrayBackend(
             n_jobs,
             {**self._prepare_worker_env(n_jobs), **_own_environment()},
             options.get("idle_worker_timeout") or _IDLE_SECONDS,
+            bool(options.get("allocator")),
             options.get("initializer"),
             options.get("initargs", ()),
         )

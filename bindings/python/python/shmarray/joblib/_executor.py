@@ -18,6 +18,7 @@ class Setup(NamedTuple):
     n_jobs: int
     environment: dict[str, str]
     idle_seconds: float
+    allocator: bool
     initializer: Callable[..., object] | None
     initargs: Sequence[Any]
 
@@ -40,7 +41,8 @@ class Executor(ProcessPoolExecutor):
         self._idle_seconds = setup.idle_seconds
         self._protocol = BatchProtocol
         beginning = register, process_executor._CURRENT_DEPTH + 1, setup.initializer, setup.initargs
-        super().__init__(setup.n_jobs, _Loky(setup.environment), _begin, beginning)
+        context = _Loky(setup.environment)
+        super().__init__(setup.n_jobs, context, _begin, beginning, allocator=setup.allocator)
         self.snapshots: Snapshots | None = None
 
     def fits(self, setup: Setup) -> bool:

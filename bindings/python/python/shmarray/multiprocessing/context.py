@@ -75,11 +75,20 @@ class BaseContext(context.BaseContext):
         initializer: Callable[..., object] | None = None,
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
+        *,
+        allocator: bool = False,
     ) -> "Pool":
         """Returns a pool of worker processes."""
         from .pool import Pool
 
-        return Pool(processes, initializer, initargs, maxtasksperchild, context=self.get_context())
+        return Pool(
+            processes,
+            initializer,
+            initargs,
+            maxtasksperchild,
+            context=self.get_context(),
+            allocator=allocator,
+        )
 
     if sys.version_info < (3, 15):
 

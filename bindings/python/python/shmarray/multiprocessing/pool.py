@@ -75,6 +75,8 @@ class Pool(_standard.Pool):
         initargs: Iterable[Any] = (),
         maxtasksperchild: int | None = None,
         context: Any = None,
+        *,
+        allocator: bool = False,
     ) -> None:
         self._state = INIT  # for __del__, if this raises
         self._call = _PoolCall()
@@ -94,6 +96,7 @@ class Pool(_standard.Pool):
             tasks_most=maxtasksperchild,
             small_ahead=True,
             at_end=functools.partial(_abandon_all, self._cache),
+            allocator=allocator,
         )
         self._dispatcher.fill()
         self._dispatcher.thread.start()
@@ -113,7 +116,10 @@ class Pool(_standard.Pool):
         """Does nothing: the dispatcher starts workers."""
 
     def map(
-        self, func: Callable[[_Item], _Outcome], iterable: Iterable[_Item], chunksize: int | None = None
+        self,
+        func: Callable[[_Item], _Outcome],
+        iterable: Iterable[_Item],
+        chunksize: int | None = None,
     ) -> list[_Outcome]:
         with self._blocking():
             return super().map(func, iterable, chunksize)

@@ -8,11 +8,15 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
+from ... import use_allocator
 from .. import _internals, _wire
 from .._ipc import _main_missing, _message
 from .._ipc._message import OutgoingMessage
 from . import _pipe
 from ._ends import End
+
+_IDLE_SECONDS = 1.0
+"""How long a worker keeps the idle memory of its allocator while it waits."""
 
 
 class WorkerProtocol(abc.ABC):
@@ -51,8 +55,11 @@ def work(
     protocol: type[WorkerProtocol],
     initializer: Callable[..., object] | None,
     initargs: Any,
+    allocator: bool,
 ) -> None:
-    """The target of a worker's process."""
+    """The target of a worker's process. With an allocator, NumPy's arrays are born shared there."""
+    if allocator:
+        use_allocator()
     with contextlib.suppress(_pipe.Gone):
         worker = _Worker(end.pipe, protocol)
         end.let_signals_in()
@@ -83,6 +90,8 @@ class _Worker:
         self._may_be_interrupted = initializer is not None
         refusal = None if initializer is None else self._protocol.initialize(initializer, initargs)
         self._may_be_interrupted = False
+        if _internals.is_in_use():
+            _internals.Offers.begin()
         if refusal is None:
             _pipe.send(self._pipe, _wire.READY, 0, _pipe.NOTHING)
         else:
@@ -96,34 +105,65 @@ class _Worker:
         number, call = self._receive()
         try:
             self._may_be_interrupted = True
-            outcome = self._protocol.perform(*call)
+            outcome = [self._protocol.perform(*call)]
         except KeyboardInterrupt as interrupt:  # as the task returned: it has no result
-            outcome = (False, self._protocol.explain(interrupt, None))
+            outcome = [(False, self._protocol.explain(interrupt, None))]
         finally:
             self._may_be_interrupted = False
         if os.getpid() != self._pid:
             os._exit(0)  # a child that the task forked, and that should not have returned
-        del call  # its arrays are released before the next task
-        if not outcome[0]:
-            _make_arrive(outcome[1])
+        if not outcome[0][0]:
+            _make_arrive(outcome[0][1])
+        held = [call]
+        del call
         try:
-            self._answer(number, outcome)
+            self._answer(number, outcome, held)
         except BaseException as error:
-            self._answer(number, (False, self._protocol.explain(error, outcome[1])))
+            value = outcome[0][1] if outcome else None
+            self._answer(number, [(False, self._protocol.explain(error, value))], held)
 
     def _receive(self) -> tuple[int, tuple[Any, Any, Any]]:
         """Receives the next task. If it cannot be unpickled, its result raises that error."""
-        received = _pipe.receive(self._pipe)
+        received = self._next()
         try:
             return received.number, received.unpack()
         except Exception as error:
             _main_missing.add_hint(error)
             return received.number, (_raise, (error,), {})
 
-    def _answer(self, number: int, outcome: tuple[bool, Any]) -> None:
-        # The parent alone receives it.
-        packed = self._protocol.pack(outcome, _internals.SEPARATE_COPIES)
-        _pipe.send(self._pipe, _wire.ANSWER, number, packed)
+    def _next(self) -> _pipe.WorkerMessage:
+        """Waits for the next task. A worker that waits long gives its idle memory back."""
+        if _internals.is_in_use():
+            received = _pipe.receive_within(self._pipe, _IDLE_SECONDS)
+            if received is not None:
+                return received
+            _internals.free_idle()
+        return _pipe.receive(self._pipe)
+
+    def _answer(self, number: int, outcome: list[tuple[bool, Any]], held: list[Any]) -> None:
+        """Sends the one item of a list, and drops what is ``held`` until it is pickled: arguments
+        may have finalizers.
+
+        If arrays are born shared both lists are emptied, so that the memory of arrays that nothing
+        else refers to is freed, and moved. But an exception has frames, whose locals may have
+        finalizers.
+        """
+        if not (outcome[0][0] and _internals.is_in_use()):
+            # The parent alone receives it.
+            packed = self._protocol.pack(outcome[0], _internals.SEPARATE_COPIES)
+            held.clear()
+            _pipe.send(self._pipe, _wire.ANSWER, number, packed)
+            return
+        offers = _internals.Offers()
+        try:
+            packed = self._protocol.pack(outcome[0], offers)
+            outcome.clear()
+            held.clear()
+            payload, arrays = offers.settle(packed.payload, packed.arrays)
+            packed = packed._replace(payload=payload, arrays=arrays)
+            _pipe.send(self._pipe, _wire.ANSWER, number, packed)
+        finally:
+            offers.withdraw()
 
 
 def _raise(error: Exception) -> None:

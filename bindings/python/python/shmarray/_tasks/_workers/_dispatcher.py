@@ -58,18 +58,20 @@ class Dispatcher:
         idle_seconds: float | None = None,
         lost: type[WorkerLost] = WorkerLost,
         at_end: Callable[[BaseException, bool], None] | None = None,
+        allocator: bool = False,
     ) -> None:
         """Each worker performs ``tasks_most`` tasks. With ``small_ahead`` several small tasks may
         wait at a worker, where nobody can cancel them.
 
         With ``on_demand`` there are no more workers than tasks, and idle workers leave after
         ``idle_seconds``. Otherwise there are always ``size`` workers. ``at_end`` is called when the
-        dispatcher ends, unless it was closed.
+        dispatcher ends, unless it was closed. With ``allocator`` NumPy's arrays in the workers are
+        born shared.
         """
         self.thread = threading.Thread(name="shmarray-dispatcher", target=self._run, daemon=True)
         self._size = size
         self._start_process = start
-        self._arguments = (protocol, initializer, initargs)
+        self._arguments = (protocol, initializer, initargs, allocator)
         self._protocol = protocol
         self._lost = lost
         self._at_end = at_end

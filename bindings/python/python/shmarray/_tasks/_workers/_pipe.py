@@ -67,6 +67,16 @@ def receive(pipe: _internals.Pipe) -> WorkerMessage:
         raise Gone from None
 
 
+def receive_within(pipe: _internals.Pipe, seconds: float) -> WorkerMessage | None:
+    """Waits so long for a message. Returns None if there was none. Raises Gone."""
+    try:
+        return WorkerMessage(*pipe.receive(seconds))
+    except TimeoutError:
+        return None
+    except EOFError:
+        raise Gone from None
+
+
 def receive_now(pipe: _internals.Pipe) -> WorkerMessage | None:
     """Returns a message if there is one, else None."""
     try:
