@@ -423,6 +423,23 @@ shma_status shma_array_share(const void *data,
                              shma_error *error);
 
 /**
+ * Creates an array of memory that lies in an array of this process, such as a part of one. data
+ * points to its first element. The memory is kept as by a view: nothing is copied.
+ *
+ * strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if no array of this process has all of these elements in shared
+ * memory, and SHMA_ERROR_INVALID_DTYPE.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_array_over_memory(const void *data,
+                                   shma_dtype dtype,
+                                   size_t ndim,
+                                   const int64_t *shape,
+                                   const int64_t *strides,
+                                   shma_array **array_out,
+                                   shma_error *error);
+
+/**
  * Attaches the array that has this handle or this name.
  *
  * Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_STALE_HANDLE, SHMA_ERROR_INVALID_HANDLE,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import channel, dask, jobs, npy, npy_corpus, received, ruby, standard
+from rows import born, channel, dask, jobs, npy, npy_corpus, received, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY = ("private", "400 MB steady")
@@ -174,6 +174,33 @@ def received_targets(figures):
     target = "160 MB to 8 workers in one call: at most 1.1 copies in shared memory"
     met = None if copies is None else copies <= 1.1
     yield "received copies", target, met, "" if copies is None else f"{copies:.2f}"
+
+
+# Key, the cases, the other's figure, and the most times it that what is moved may take.
+BORN = (
+    ("50 MB", ["50 MB"], born.COPIED, 1 / 5),
+    ("50 MB, SharedMemory", ["50 MB"], born.THEIRS, 1 / 20),
+    ("fields", [case for case in born.RESULTS if "fields" in case], born.COPIED, 1 / 8),
+    ("400 KB", ["400 KB"], born.COPIED, 1 / 2),
+    ("whole", [born.WHOLE], born.COPIED, 1 / 2),
+    ("whole, SharedMemory", [born.WHOLE], born.THEIRS, 1 / 5),
+    ("small arrays", born.SIZES[:1], born.COPIED, 1.05),
+    ("arithmetic", born.SIZES[1:], born.COPIED, 1.1),
+)
+
+
+def born_targets(figures):
+    for key, cases, other, most in BORN:
+        found = [
+            [figures.get(born.ROW, case, who) for who in (born.MOVED, other)] for case in cases
+        ]
+        target = f"Born shared, {cases[0]}{' …' if cases[1:] else ''}: at most {most:.3g} × {other}"
+        if any(None in pair for pair in found):
+            yield f"born {key}", target, None, ""
+            continue
+        worst, moved, theirs = max((pair[0] / pair[1], *pair) for pair in found)
+        words = f"{worst:.3g} × ({say(moved)} to {say(theirs)})"
+        yield f"born {key}", target, worst <= most, words
 
 
 def jobs_targets(figures):
@@ -521,6 +548,7 @@ def judge(results):
         private_targets,
         ruby_targets,
         received_targets,
+        born_targets,
         jobs_targets,
         standard_targets,
         path_targets,

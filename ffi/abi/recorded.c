@@ -197,6 +197,8 @@ FUNCTION(shma_array_is_contiguous, int32_t, const shma_array *, int32_t);
 FUNCTION(shma_array_is_readonly, int32_t, const shma_array *);
 FUNCTION(shma_array_itemsize, size_t, const shma_array *);
 FUNCTION(shma_array_ndim, size_t, const shma_array *);
+FUNCTION(shma_array_over_memory, int32_t, const void *, int32_t, size_t, const int64_t *,
+    const int64_t *, shma_array **, shma_error *);
 FUNCTION(shma_array_reshape, int32_t, const shma_array *, size_t, const int64_t *, shma_array **,
     shma_error *);
 FUNCTION(shma_array_retain, shma_array *, const shma_array *);
@@ -315,6 +317,7 @@ SYMBOL(shma_array_is_contiguous, "SHMARRAY_0.1");
 SYMBOL(shma_array_is_readonly, "SHMARRAY_0.1");
 SYMBOL(shma_array_itemsize, "SHMARRAY_0.1");
 SYMBOL(shma_array_ndim, "SHMARRAY_0.1");
+SYMBOL(shma_array_over_memory, "SHMARRAY_0.1");
 SYMBOL(shma_array_reshape, "SHMARRAY_0.1");
 SYMBOL(shma_array_retain, "SHMARRAY_0.1");
 SYMBOL(shma_array_select, "SHMARRAY_0.1");

@@ -177,6 +177,45 @@ pub unsafe extern "C" fn shma_array_share(
     })
 }
 
+/// Creates an array of memory that lies in an array of this process, such as a part of one. data
+/// points to its first element. The memory is kept as by a view: nothing is copied.
+///
+/// strides has ndim numbers of bytes; NULL stands for contiguous elements in C order. Fails with
+/// SHMA_ERROR_INVALID_ARGUMENT if no array of this process has all of these elements in shared
+/// memory, and SHMA_ERROR_INVALID_DTYPE.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require. `data` is not read.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_array_over_memory(
+    data: *const c_void,
+    dtype: shma_dtype,
+    ndim: usize,
+    shape: *const i64,
+    strides: *const i64,
+    array_out: *mut *mut shma_array,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard(error, || {
+        // SAFETY: `shape_of` needs `ndim` numbers: P3 of the crate, which the C caller guarantees.
+        let shape = unsafe { shape_of(shape, ndim) }?;
+        // SAFETY: `read_options` needs NULL, or a struct: P1 and P2 of the crate.
+        let (dtype, _) = unsafe { read_options(dtype, std::ptr::null()) }?;
+        // SAFETY: `strides_of` needs NULL or as many numbers as `shape` has, which is `ndim`: P3 of
+        // the crate, which the C caller guarantees.
+        let strides = unsafe { strides_of(strides, &shape, &dtype) }?;
+        let make = || {
+            let found = Array::over_memory(data as usize, dtype, &shape, &strides);
+            let none = || invalid("data", "it is not in an array of this process".to_owned());
+            Ok(shma_array(found.ok_or_else(none)?))
+        };
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `array_out`.
+        unsafe { produce("array_out", array_out, make) }
+    })
+}
+
 /// Attaches the array that has this handle or this name.
 ///
 /// Fails with SHMA_ERROR_NOT_FOUND, SHMA_ERROR_STALE_HANDLE, SHMA_ERROR_INVALID_HANDLE,

@@ -48,6 +48,7 @@
 #include <type_traits>
 
 #include <shmarray.h>
+#include <shmarray/allocator.hpp>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
 #include <shmarray/bfloat16.hpp>

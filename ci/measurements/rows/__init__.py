@@ -1,6 +1,7 @@
 """One module for each family of rows, with a function `measure(bench)`."""
 
 from rows import (
+    born,
     channel,
     dask,
     growth,
@@ -24,6 +25,7 @@ FAMILIES = {
     "shared": shared,
     "private": private,
     "received": received,
+    "born": born,
     "reports": reports,
     "standard": standard,
     "ruby": ruby,

@@ -49,6 +49,32 @@ static void a_new_array_is_zeros_and_tells_its_facts(void **state) {
     shma_array_close(array);
 }
 
+static void an_array_is_made_over_memory_of_another(void **state) {
+    shma_array *array = make_tens(), *found = NULL;
+    int32_t *values = shma_array_data(array);
+    shma_error error = SHMA_ERROR_INIT;
+    expect_ok(shma_array_over_memory(values + 5, SHMA_INT32, 2, (int64_t[]){2, 2},
+                                     (int64_t[]){16, 4}, &found, &error));
+    shma_array_close(array);
+    assert_ptr_equal(shma_array_data(found), values + 5);
+    assert_int_equal(element(found, 0, 1), 12);
+    assert_int_equal(element(found, 1, 0), 21);
+    shma_array *bytes = NULL;
+    expect_ok(shma_array_over_memory(values, SHMA_UINT8, 1, (int64_t[]){48}, NULL, &bytes, &error));
+    assert_int_equal(shma_array_size(bytes), 48);
+    shma_array *none = NULL;
+    int32_t own[3] = {0};
+    const void *wrong[] = {own, values + 12, NULL};
+    for (size_t i = 0; i < 3; i++) {
+        shma_status status =
+            shma_array_over_memory(wrong[i], SHMA_INT32, 1, (int64_t[]){4096}, NULL, &none, &error);
+        assert_int_equal(status, SHMA_ERROR_INVALID_ARGUMENT);
+        assert_null(none);
+    }
+    shma_array_close(found);
+    shma_array_close(bytes);
+}
+
 static void every_dtype_has_its_size_and_name(void **state) {
     static const struct {
         shma_dtype dtype;

@@ -118,6 +118,24 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
                                        detail::optional(strides), &made));
     }
 
+    /// Creates an array of memory that lies in an array of this process, such as the elements of a
+    /// container with shmarray::allocator. Nothing is copied, and the memory is kept. Strides are in
+    /// bytes; the default is C order. Throws invalid_argument if it lies in none.
+    static array over_memory(const value_type *data, const shape_of<Rank> &shape,
+                             const number_list &strides = {}) {
+        return try_over_memory(data, shape, strides).value();
+    }
+    static result<array> try_over_memory(const value_type *data, const shape_of<Rank> &shape,
+                                         const number_list &strides = {}) {
+        if (auto checked = shape.check(); !checked)
+            return checked.error();
+        if (auto checked = detail::check_strides(shape, strides); !checked)
+            return checked.error();
+        return checked(detail::produce(shma_array_over_memory, static_cast<const void *>(data),
+                                       dtype_number, shape.size(), shape.data(),
+                                       detail::optional(strides)));
+    }
+
     /// Attaches the array that has this handle or this name. With const T its pages are read-only.
     /// Throws not_found, stale_handle, invalid_handle or permission_denied, and like as().
     static array attach(std::string_view handle_or_name) {
