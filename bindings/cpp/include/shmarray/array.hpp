@@ -119,8 +119,8 @@ class array : public detail::with_views<array<T, Rank, Layout>> {
     }
 
     /// Creates an array of memory that lies in an array of this process, such as the elements of a
-    /// container with shmarray::allocator. Nothing is copied, and the memory is kept. Strides are in
-    /// bytes; the default is C order. Throws invalid_argument if it lies in none.
+    /// container with shmarray::allocator. Nothing is copied, and the memory is kept. Strides are
+    /// in bytes; the default is C order. Throws invalid_argument if it lies in none.
     static array over_memory(const value_type *data, const shape_of<Rank> &shape,
                              const number_list &strides = {}) {
         return try_over_memory(data, shape, strides).value();
