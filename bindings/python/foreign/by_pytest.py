@@ -28,24 +28,24 @@ class Recorder:
     """A plugin of pytest: notes the outcomes. A test that has not ended is noted as begun."""
 
     def __init__(self, note: Callable[[str, str], object]) -> None:
-        self._note = note
+        self.note = note
 
     def pytest_collection_finish(self, session: Any) -> None:
         for item in session.items:
-            self._note(item.nodeid, BEGUN)
+            self.note(item.nodeid, BEGUN)
 
     def pytest_collectreport(self, report: Any) -> None:
         if report.failed:
-            self._note(report.nodeid, "failed")
+            self.note(report.nodeid, "failed")
 
     def pytest_runtest_logreport(self, report: Any) -> None:
         if report.failed:
-            self._note(report.nodeid, "failed")
+            self.note(report.nodeid, "failed")
         elif report.skipped:
             reason = getattr(report, "wasxfail", "") or report.longrepr[2].removeprefix("Skipped: ")
-            self._note(report.nodeid, f"skipped: {reason}")
+            self.note(report.nodeid, f"skipped: {reason}")
         elif report.when == "call":
-            self._note(report.nodeid, "passed")
+            self.note(report.nodeid, "passed")
 
 
 class Outcomes(dict[str, str]):

@@ -272,6 +272,12 @@ EVERYTHING = [
 
 QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
+BORN_CI = [
+    f"_core/tests/test_{name}.py"
+    for name in ("mem_overlap", "mem_policy", "indexing", "item_selection", "dlpack")
+]
+"""Those of NumPy's tests that have most to do with memory."""
+
 CI = [
     Suite(
         "core",
@@ -308,6 +314,7 @@ CI = [
     ),
     Suite("Python: CPython's tests of multiprocessing", python(CPYTHON_MULTIPROCESSING, "--ci")),
     Suite("Python: joblib's own tests", foreign("joblib_suite.py")),
+    Suite("Python: NumPy's tests, born shared", foreign("allocator.py", "numpy", *BORN_CI)),
     Suite("Ruby", [*RAKE_TEST, f"ARGS=--verbose --name {RUBY_CI}"]),
     Suite("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI)),
     Suite("the crate as published", python("ci/published/crate.py")),
@@ -351,6 +358,11 @@ RELEASE = [
     Suite("loom", bash("ci/loom", "--release")),
     Suite("Python", python_tests(PYTHON_RELEASE)),
     Suite("Python: little shared memory", foreign("small_memory.py")),
+    Suite("Python: NumPy's tests, born shared", foreign("allocator.py", "numpy")),
+    Suite(
+        "Python: SciPy's tests, born shared",
+        foreign("allocator.py", "scipy", "linalg", "ndimage"),
+    ),
     *only_with_numo(Suite("Ruby", release_form([*RAKE_TEST, INTERRUPTS]))),
     Suite("valgrind: C and Ruby", bash("ci/valgrind", "--release")),
     Suite("soak: workers killed", bash("ci/soak")),
