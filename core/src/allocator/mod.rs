@@ -93,7 +93,7 @@ fn new(bytes: u64, is_zero: bool) -> Result<Option<Array>> {
     if mapping::mappings() >= system::most_mappings() / MAPPINGS_PART {
         return Ok(None);
     }
-    Array::owned_in_pool(bytes, is_zero)
+    Array::owned_in_pool(bytes, is_zero, table::most_spare())
 }
 
 /// Frees an allocation. Returns `false`, and does nothing, for memory of another allocator.

@@ -196,6 +196,14 @@ pub(super) fn stats() -> Stats {
     with(|table| table.stats)
 }
 
+/// Returns how many bytes the pool may keep without an array: with idle allocations, half of what
+/// was in use at a time. So all of it has at most one and a half times that, or [`MOST_IDLE_BYTES`]
+/// more.
+pub(super) fn most_spare() -> u64 {
+    let stats = stats();
+    (stats.peak_bytes / 2).max(MOST_IDLE_BYTES).saturating_sub(stats.idle_bytes) as u64
+}
+
 pub(super) fn size(start: usize) -> Option<usize> {
     with(|table| table.all.get(&start).map(|one| one.bytes))
 }

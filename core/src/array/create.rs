@@ -87,13 +87,13 @@ unsafe fn of_its_own(
 /// # Errors
 /// Those of making an array, but [`Error::NoSpace`].
 pub fn prepare_pool(bytes: u64) -> Result<bool> {
-    let Some(array) = in_pool(bytes, &Fill::Nothing)? else { return Ok(false) };
+    let Some(array) = in_pool(bytes, &Fill::Nothing, u64::MAX)? else { return Ok(false) };
     array.segment().prepare_stores(bytes);
     Ok(true) // the array is dropped, which frees the cell
 }
 
 /// Returns a new array of bytes in a cell of the pool, or `None` if the pool has no room.
-fn in_pool(bytes: u64, fill: &Fill<'_>) -> Result<Option<Array>> {
+fn in_pool(bytes: u64, fill: &Fill<'_>, most_spare: u64) -> Result<Option<Array>> {
     let operation = Operation::enter()?.awaited();
     let directory = Directory::current();
     let byte = DType::parse("|u1")?;
@@ -101,7 +101,7 @@ fn in_pool(bytes: u64, fill: &Fill<'_>) -> Result<Option<Array>> {
     let Some(request) = CellRequest::new(&directory, &byte, &layout, fill)? else {
         return Ok(None);
     };
-    let made = request.make_in_pool(&Room::unchecked(&directory))?;
+    let made = request.make_in_pool(&Room::unchecked(&directory), most_spare)?;
     let of = |array| Array::of(Segment::in_cell(&operation, array), byte, layout);
     Ok(made.map(of))
 }
@@ -114,10 +114,14 @@ impl Array {
     }
 
     /// Returns a new array of bytes in a cell of the pool, which this process owns. `None` if the
-    /// pool has no room.
-    pub(crate) fn owned_in_pool(bytes: u64, is_zero: bool) -> Result<Option<Self>> {
+    /// pool has no room. If the pool grows for it, it keeps at most so many bytes without an array.
+    pub(crate) fn owned_in_pool(
+        bytes: u64,
+        is_zero: bool,
+        most_spare: u64,
+    ) -> Result<Option<Self>> {
         let fill = if is_zero { Fill::Zeros } else { Fill::Nothing };
-        let Some(made) = in_pool(bytes, &fill)? else { return Ok(None) };
+        let Some(made) = in_pool(bytes, &fill, most_spare)? else { return Ok(None) };
         let owned = Self::attach_descriptor(&made.descriptor(), Access::Owned)?;
         owned.segment().prepare_stores(bytes);
         Ok(Some(owned))

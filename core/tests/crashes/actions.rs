@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::os::fd::AsRawFd;
+use std::ptr::NonNull;
 use std::time::Duration;
 
+use shmarray::allocator::{self, Offer};
 use shmarray::{Access, Array, Error, Options, Pipe, Received, Sent};
 
 use crate::operations::Traced;
@@ -267,6 +269,80 @@ pub(crate) fn send_by_link(stage: &Stage) -> Traced {
     Box::new(move || {
         send_all(&end, &arrays);
         drop(arrays);
+        Kept::default()
+    })
+}
+
+/// Memory of the library's allocator, which holds zeros.
+fn allocated() -> NonNull<u8> {
+    allocator::allocate(NEW_FILE as usize, true).unwrap()
+}
+
+/// Allocates. Where something is idle no step of it is shared.
+pub(crate) fn allocate() -> Traced {
+    Box::new(|| {
+        // Where a call fails there is none, and the caller has another allocator.
+        let _ = allocator::allocate(NEW_FILE as usize, true);
+        Kept::default()
+    })
+}
+
+fn free(start: NonNull<u8>) -> Traced {
+    let start = start.as_ptr() as usize;
+    Box::new(move || {
+        // SAFETY: nothing else refers to it.
+        assert!(unsafe { allocator::free(NonNull::new(start as *mut u8).unwrap()) });
+        Kept::default()
+    })
+}
+
+/// Frees, and gives what is idle back.
+pub(crate) fn free_all() -> Traced {
+    let free = free(allocated());
+    Box::new(move || {
+        free();
+        allocator::free_idle();
+        Kept::default()
+    })
+}
+
+/// Sends what was allocated: it is moved if it was freed, else copied, or given and freed later.
+pub(crate) fn move_allocated(stage: &Stage, is_freed: bool, is_given: bool) -> Traced {
+    let end = stage.end(false);
+    let start = allocated();
+    let address = start.as_ptr() as usize;
+    let offer = (!is_given).then(|| Offer::at(address).unwrap());
+    let free = free(start);
+    Box::new(move || {
+        let part = |array: Array| array.view(&[NEW_FILE], &[1], 0).unwrap();
+        let Some(mut offer) = offer else {
+            // SAFETY: nothing is stored there any more.
+            send_all(&end, &[part(unsafe { allocator::give(address) }.unwrap().unwrap())]);
+            return free();
+        };
+        if is_freed {
+            free();
+        }
+        let taken = offer.take();
+        assert_eq!(taken.is_some(), is_freed);
+        send_all(&end, &[part(taken.unwrap_or_else(|| offer.copy(NEW_FILE as usize).unwrap()))]);
+        Kept::default()
+    })
+}
+
+/// The fork freezes what is live, idle and offered. Both sides give it back.
+pub(crate) fn fork_with_allocated() -> Traced {
+    let (live, idle, offered) = (allocated(), allocated(), allocated());
+    free(idle)();
+    let offer = Offer::at(offered.as_ptr() as usize);
+    let frees = [live, offered].map(free);
+    Box::new(move || {
+        forked();
+        for free in frees {
+            free();
+        }
+        drop(offer);
+        allocator::free_idle();
         Kept::default()
     })
 }

@@ -83,13 +83,22 @@ pub(super) fn claim(directory: &Directory, cell_bytes: u64, me: Owner) -> Option
     claimed
 }
 
-/// Makes room in the pool, within the limit, for another slab of that size.
-pub(super) fn plan(directory: &Directory, cell_bytes: u64, limit: u64) -> NewSlab {
+/// The limits of the pool of a process.
+#[derive(Clone, Copy)]
+pub(super) struct Limits {
+    /// The most bytes of all pooled slabs.
+    pub(super) bytes: u64,
+    /// The most bytes of those without an array, when a slab is made.
+    pub(super) spare: u64,
+}
+
+/// Makes room in the pool, within the limits, for another slab of that size.
+pub(super) fn plan(directory: &Directory, cell_bytes: u64, limits: Limits) -> NewSlab {
     let (evicted, new) = with(|lists| {
         let slabs = lists.of(directory, cell_bytes).slabs.len();
         let layout = next_layout(cell_bytes, directory.page_bytes(), slabs);
         let wanted = slab_bytes(directory, layout);
-        let (evicted, is_pooled) = lists.make_room(directory, wanted, limit);
+        let (evicted, is_pooled) = lists.make_room(directory, wanted, limits);
         if is_pooled {
             lists.of(directory, cell_bytes).pooled_bytes += wanted;
         }
@@ -218,29 +227,37 @@ impl FreeLists {
     }
 
     /// Evicts free slabs, the least recently used first, until `wanted` bytes have room within the
-    /// limit. Returns the evicted slabs, and whether there is room.
-    fn make_room(&mut self, directory: &Directory, wanted: u64, limit: u64) -> (Vec<Slab>, bool) {
+    /// limits. Returns the evicted slabs, and whether there is room.
+    fn make_room(
+        &mut self,
+        directory: &Directory,
+        wanted: u64,
+        limits: Limits,
+    ) -> (Vec<Slab>, bool) {
         let mut evicted = Vec::new();
         let here = |class: &&mut SizeClass| class.directory.path() == directory.path();
         let mut pooled: u64 =
             self.all.iter_mut().filter(here).map(|class| class.pooled_bytes).sum();
-        if pooled.saturating_add(wanted) <= limit || wanted > limit {
-            return (evicted, wanted <= limit);
+        let has_room = |pooled: u64| pooled.saturating_add(wanted) <= limits.bytes;
+        if wanted > limits.bytes || has_room(pooled) && pooled <= limits.spare {
+            return (evicted, wanted <= limits.bytes);
         }
         let slabs = self.all.iter_mut().filter(here).flat_map(|class| &class.slabs);
         let mut spare: Vec<_> = slabs
             .filter(|(_, slab)| slab.is_spare())
-            .map(|(id, slab)| (slab.used_at, *id))
+            .map(|(id, slab)| (slab.used_at, *id, slab.bytes()))
             .collect();
         spare.sort_unstable();
-        for (_, id) in spare {
-            if pooled.saturating_add(wanted) <= limit {
+        let mut spare_bytes: u64 = spare.iter().map(|(_, _, bytes)| bytes).sum();
+        for (_, id, bytes) in spare {
+            if has_room(pooled) && spare_bytes <= limits.spare {
                 break;
             }
             evicted.extend(self.all.iter_mut().find_map(|class| class.remove(&id)));
+            spare_bytes -= bytes;
             pooled = self.all.iter_mut().filter(here).map(|class| class.pooled_bytes).sum();
         }
-        (evicted, pooled.saturating_add(wanted) <= limit)
+        (evicted, has_room(pooled))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::cell::{Claimed, claim_cell};
-use super::free_lists::{self, NewSlab};
+use super::free_lists::{self, Limits, NewSlab};
 use super::release::{forget_removed, freed};
 use super::{pool_limit, size_class};
 use crate::header::format::{
@@ -72,16 +72,21 @@ impl<'a> CellRequest<'a> {
             Some(claimed) => self.finish(claimed),
             None => {
                 let is_small = size_class::is_small(self.cell_bytes, self.directory.page_bytes());
-                self.grow(room, is_small)
+                self.grow(room, is_small, u64::MAX)
             }
         }
     }
 
-    /// Does the same, but makes no slab that the pool has no room for.
-    pub(crate) fn make_in_pool(&self, room: &impl MakeRoom) -> Result<Option<CellArray>> {
+    /// Does the same, but makes no slab that the pool has no room for. When it makes one, the pool
+    /// keeps at most so many bytes of slabs without an array.
+    pub(crate) fn make_in_pool(
+        &self,
+        room: &impl MakeRoom,
+        most_spare: u64,
+    ) -> Result<Option<CellArray>> {
         match self.claim(room) {
             Some(claimed) => self.finish(claimed),
-            None => self.grow(room, false),
+            None => self.grow(room, false, most_spare),
         }
     }
 
@@ -98,9 +103,15 @@ impl<'a> CellRequest<'a> {
 
     /// Makes the array in a new slab of the pool, or outside of the pool. `None` when there is no
     /// room for a slab.
-    fn grow(&self, room: &impl MakeRoom, may_be_outside: bool) -> Result<Option<CellArray>> {
-        let limit = pool_limit::limit(self.directory, self.cell_bytes)?;
-        let new = free_lists::plan(self.directory, self.cell_bytes, limit);
+    fn grow(
+        &self,
+        room: &impl MakeRoom,
+        may_be_outside: bool,
+        most_spare: u64,
+    ) -> Result<Option<CellArray>> {
+        let bytes = pool_limit::limit(self.directory, self.cell_bytes)?;
+        let limits = Limits { bytes, spare: most_spare };
+        let new = free_lists::plan(self.directory, self.cell_bytes, limits);
         if !new.is_pooled && !may_be_outside {
             return Ok(None);
         }

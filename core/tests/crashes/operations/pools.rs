@@ -1,11 +1,11 @@
 //! Operations whose process keeps slabs in a pool.
 
-use super::{Operation, PLAIN, POOL_BYTES};
+use super::{Operation, PLAIN, POOL_BYTES, Victim};
 use crate::actions::{
-    close_new, create, create_where_another_freed_all, create_where_it_was_decommitted, end, fork,
-    sweep, with_empty_pool, with_pool,
+    allocate, close_new, create, create_where_another_freed_all, create_where_it_was_decommitted,
+    end, fork, fork_with_allocated, free_all, move_allocated, sweep, with_empty_pool, with_pool,
 };
-use crate::stage::Prop::Given;
+use crate::stage::Prop::{Forgotten, Given};
 use crate::stage::{NEW, NEW_FILE, new, options};
 
 pub(super) static ROWS: &[Operation] = &[
@@ -45,6 +45,50 @@ pub(super) static ROWS: &[Operation] = &[
             })
         },
         least: 20,
+        ..PLAIN
+    },
+    Operation {
+        name: "allocate",
+        prepare: |_| with_empty_pool(POOL_BYTES, allocate),
+        least: 20,
+        ..PLAIN
+    },
+    Operation {
+        name: "free, and give back what is idle",
+        prepare: |_| with_empty_pool(POOL_BYTES, free_all),
+        least: 4,
+        ..PLAIN
+    },
+    Operation {
+        name: "move what was freed",
+        prepare: |stage| with_empty_pool(POOL_BYTES, || move_allocated(stage, true, false)),
+        ..PLAIN
+    },
+    Operation {
+        name: "move what was freed, and nobody receives",
+        props: &[Forgotten],
+        prepare: |stage| with_empty_pool(POOL_BYTES, || move_allocated(stage, true, false)),
+        ..PLAIN
+    },
+    Operation {
+        name: "send a copy of what is in use",
+        prepare: |stage| with_empty_pool(POOL_BYTES, || move_allocated(stage, false, false)),
+        ..PLAIN
+    },
+    Operation {
+        name: "give what is in use",
+        prepare: |stage| with_empty_pool(POOL_BYTES, || move_allocated(stage, false, true)),
+        ..PLAIN
+    },
+    Operation {
+        name: "fork with what was allocated",
+        prepare: |_| with_empty_pool(POOL_BYTES, fork_with_allocated),
+        ..PLAIN
+    },
+    Operation {
+        name: "fork with what was allocated, the child",
+        victim: Victim::ItsChild,
+        prepare: |_| with_empty_pool(POOL_BYTES, fork_with_allocated),
         ..PLAIN
     },
     Operation {
