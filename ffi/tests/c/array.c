@@ -387,6 +387,7 @@ static void the_version_is_that_of_the_package(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_new_array_is_zeros_and_tells_its_facts),
+        TEST(an_array_is_made_over_memory_of_another),
         TEST(every_dtype_has_its_size_and_name),
         TEST(an_attached_array_is_the_same_memory),
         TEST(a_readonly_attach_says_so_and_reads),
