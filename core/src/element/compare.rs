@@ -1,8 +1,14 @@
 //! Comparisons of memory, byte by byte.
 
+use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::copy::{in_threads, parts_of};
+
+unsafe extern "C" {
+    /// Every target's C library has it, and not every target has the crate `libc` here.
+    fn memcmp(one: *const c_void, other: *const c_void, bytes: usize) -> c_int;
+}
 
 /// How many bytes a thread compares before it looks whether another has found a difference.
 const PIECE_BYTES: usize = 1 << 20;
@@ -51,7 +57,7 @@ impl Sides {
         let other = unsafe { self.1.add(at) };
         // SAFETY: as above. C's own function reads them, since a slice must not see another's
         // stores.
-        unsafe { libc::memcmp(one.cast(), other.cast(), bytes) != 0 }
+        unsafe { memcmp(one.cast(), other.cast(), bytes) != 0 }
     }
 }
 
