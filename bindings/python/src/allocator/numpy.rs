@@ -173,9 +173,7 @@ pub(super) fn multiarray(py: Python<'_>) -> PyResult<Bound<'_, PyModule>> {
 /// Returns NumPy's default handler.
 fn default_handler(py: Python<'_>) -> PyResult<NonNull<Handler>> {
     let unknown = || PyRuntimeError::new_err("this NumPy has no allocator that can be replaced");
-    let multiarray =
-        py.import("numpy._core.multiarray").or_else(|_| py.import("numpy.core.multiarray"))?;
-    let table = multiarray.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
+    let table = multiarray(py)?.getattr("_ARRAY_API")?.cast_into::<PyCapsule>()?;
     let table = table.pointer_checked(None)?.cast::<*mut *mut pyo3::ffi::PyObject>();
     // SAFETY: the table of NumPy 1.22 and later, which the package requires, has this entry.
     let entry = unsafe { table.as_ptr().add(DEFAULT_HANDLER) };
@@ -196,15 +194,15 @@ fn default_handler(py: Python<'_>) -> PyResult<NonNull<Handler>> {
 }
 
 /// Lets NumPy allocate from so many bytes on in shared memory, in the whole process, or nowhere if
-/// there is no limit. Returns the limit before.
+/// there is no limit.
 #[pyfunction]
 #[pyo3(signature = (least_bytes, /))]
-pub(crate) fn set_allocator(py: Python<'_>, least_bytes: Option<usize>) -> PyResult<Option<usize>> {
+pub(crate) fn set_allocator(py: Python<'_>, least_bytes: Option<usize>) -> PyResult<()> {
     if least_bytes.is_some() {
         replace(py)?;
     }
-    let before = LEAST_BYTES.swap(least_bytes.unwrap_or(OFF), Ordering::Relaxed);
-    Ok((before != OFF).then_some(before))
+    LEAST_BYTES.store(least_bytes.unwrap_or(OFF), Ordering::Relaxed);
+    Ok(())
 }
 
 /// Gives the memory back that NumPy has freed and that is kept for its next arrays.

@@ -25,7 +25,7 @@ import shmarray.multiprocessing as mp
 from born_tasks import COPIED, COUNT, HOSTILE, MOVED
 from processes import run_forked
 from shmarray.concurrent import ProcessPoolExecutor
-from working import METHODS, sweep_after_deaths
+from working import METHODS, sweep_after_deaths, until
 
 pytestmark = pytest.mark.usefixtures("no_main")
 
@@ -397,9 +397,13 @@ def test_joblib():
 def test_a_worker_that_waits_gives_idle_memory_back(pool):
     pool.apply(allocate_and_fill)
     assert pool.apply(stats)["idle_bytes"] > 0
-    idle = pool.apply(stats)["idle_bytes"]
-    threading.Event().wait(1.5)  # longer than a worker keeps it
-    assert pool.apply(stats)["idle_bytes"] < idle
+    worker = pool._pool[0].pid
+    until(
+        lambda: (
+            not any(one.kind == "array" and worker in one.holders for one in shmarray.segments())
+        )
+    )
+    assert pool.apply(stats)["idle_bytes"] == 0
 
 
 def test_without_room_numpy_allocates_as_ever(monkeypatch):

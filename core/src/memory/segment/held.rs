@@ -259,7 +259,7 @@ impl Segment {
         let leases = self.leases();
         leases.leave(entry);
         // Of moved memory a message has a ticket, or its receiver an entry. They lived a moment
-        // ago, and asking takes longer than all else; a sweep asks.
+        // ago, and asking opens the registry for each array; a sweep asks.
         let asks = !self.is_moved.load(Ordering::Relaxed);
         end_if_unheld_or_dead(&self.mapped, self.cell, &leases, asks)
     }
