@@ -451,7 +451,7 @@ mod _core {
 
     #[pymodule_export]
     use super::allocator::{
-        Offers, allocator_stats, free_idle, give, has_finalizer, set_allocator,
+        Offers, allocator_stats, free_idle, has_finalizer, move_in_use, set_allocator,
     };
     #[pymodule_export]
     use super::channel::{

@@ -11,7 +11,7 @@
 //! | live | in use | a free makes it idle; an offer makes it offered |
 //! | idle | free, and kept for the next of its size | live again, or given back to the pool |
 //! | offered | in use, and a message may have it | a free makes it dropped; the end of its offer makes it live |
-//! | given | in use, and a message has it | a free gives it back |
+//! | moved | in use, and a message has it | a free gives it back |
 //! | dropped | freed while it was offered, so nothing in this process refers to it | its offer takes it, or the end of its offer frees it |
 //!
 //! That an allocation was freed is a proof that nothing refers to it: a view, a buffer or a
@@ -165,14 +165,14 @@ pub fn stats() -> Stats {
 /// # Safety
 /// Nothing in this process writes to it from now on, and whoever reads it may see what its receiver
 /// writes.
-pub unsafe fn give(address: usize) -> Result<Option<Array>> {
+pub unsafe fn move_in_use(address: usize) -> Result<Option<Array>> {
     if !has(address) {
         return Ok(None);
     }
-    let Some(array) = table::give(address)? else { return Ok(None) };
+    let Some(array) = table::move_in_use(address)? else { return Ok(None) };
     let (start, bytes) = array.segment_data();
     if array.begin_move_in_use() {
-        table::was_given(bytes as usize);
+        table::was_moved(bytes as usize);
         return Ok(Some(array));
     }
     table::keep(start.as_ptr() as usize);

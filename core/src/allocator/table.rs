@@ -43,7 +43,7 @@ enum State {
     Offered,
     Dropped,
     /// A message has it, and this process may read it until it is freed.
-    Given,
+    Moved,
 }
 
 struct Allocation {
@@ -227,7 +227,7 @@ pub(super) fn free(start: usize) -> Freed {
                 one.state = State::Dropped;
                 Freed::Kept
             }
-            State::Given => Freed::Gone(table.remove(start).into_iter().collect()),
+            State::Moved => Freed::Gone(table.remove(start).into_iter().collect()),
             // Freed twice: another allocator would abort or lose data.
             State::Idle(_) | State::Dropped => Freed::Kept,
         }
@@ -271,40 +271,40 @@ pub(super) fn withdraw(start: usize) -> Vec<Array> {
                 one.state = State::Live;
                 return table.free(start);
             }
-            State::Live | State::Idle(_) | State::Given => {}
+            State::Live | State::Idle(_) | State::Moved => {}
         }
         Vec::new()
     })
 }
 
-/// Makes the live allocation given that has the memory at an address. Returns its array. `None` if
+/// Makes the live allocation moved that has the memory at an address. Returns its array. `None` if
 /// it is offered to a message, or if none has the memory.
 ///
 /// # Errors
 /// [`Error::InvalidArgument`] if a message has it.
-pub(super) fn give(address: usize) -> Result<Option<Array>> {
+pub(super) fn move_in_use(address: usize) -> Result<Option<Array>> {
     with(|table| {
         let found = table.all.range_mut(..=address).next_back();
         let Some((_, one)) = found.filter(|(start, one)| address - **start < one.bytes) else {
             return Ok(None);
         };
         match one.state {
-            State::Live => one.state = State::Given,
-            State::Given => return Err(Error::argument("array", "its memory was moved already")),
+            State::Live => one.state = State::Moved,
+            State::Moved => return Err(Error::argument("array", "its memory was moved already")),
             State::Idle(_) | State::Offered | State::Dropped => return Ok(None),
         }
         Ok(Some(one.array.clone()))
     })
 }
 
-/// Makes an allocation live again that could not be given.
+/// Makes an allocation live again that could not be moved.
 pub(super) fn keep(start: usize) {
     with(|table| {
         table.all.entry(start).and_modify(|one| one.state = State::Live);
     });
 }
 
-pub(super) fn was_given(bytes: usize) {
+pub(super) fn was_moved(bytes: usize) {
     with(|table| {
         table.stats.moved += 1;
         table.stats.moved_bytes += bytes as u64;

@@ -150,17 +150,17 @@ fn what_was_freed_is_moved_and_what_is_in_use_is_copied() {
     });
 }
 
-/// What a process gives it may go on to read, and gives back when it frees it.
+/// What a process moves it may go on to read, and gives back when it frees it.
 #[test]
-fn what_is_given_is_the_receivers() {
+fn what_is_moved_in_use_is_the_receivers() {
     watched(Pool::Default, || {
         let (here, there) = Pipe::pair().unwrap();
         let one = Allocated::new(MIB);
         one.set(7);
         // SAFETY: it is not written to from now on.
-        let give = |one: Allocated| unsafe { allocator::give(one.address() + 5) };
-        let array = give(one).unwrap().unwrap();
-        assert!(give(one).is_err(), "a message has it");
+        let move_it = |one: Allocated| unsafe { allocator::move_in_use(one.address() + 5) };
+        let array = move_it(one).unwrap().unwrap();
+        assert!(move_it(one).is_err(), "a message has it");
         assert!(Offer::at(one.address()).is_none());
         send(&here, &[&array]);
         drop(array);
@@ -177,11 +177,11 @@ fn what_is_given_is_the_receivers() {
         assert_eq!(marks(&received)[0], 9);
         let frozen = Allocated::new(MIB);
         fork(|| ()).ended();
-        assert!(give(frozen).unwrap().is_none(), "it can only be copied");
+        assert!(move_it(frozen).unwrap().is_none(), "it can only be copied");
         frozen.free();
         let other = vec![0u8; 1 << 20];
         // SAFETY: as above.
-        assert!(unsafe { allocator::give(other.as_ptr() as usize) }.unwrap().is_none());
+        assert!(unsafe { allocator::move_in_use(other.as_ptr() as usize) }.unwrap().is_none());
     });
 }
 

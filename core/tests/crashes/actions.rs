@@ -306,18 +306,20 @@ pub(crate) fn free_all() -> Traced {
     })
 }
 
-/// Sends what was allocated: it is moved if it was freed, else copied, or given and freed later.
-pub(crate) fn move_allocated(stage: &Stage, is_freed: bool, is_given: bool) -> Traced {
+/// Sends what was allocated: it is moved if it was freed, else copied; or moved while it is in use,
+/// and freed then.
+pub(crate) fn move_allocated(stage: &Stage, is_freed: bool, is_in_use: bool) -> Traced {
     let end = stage.end(false);
     let start = allocated();
     let address = start.as_ptr() as usize;
-    let offer = (!is_given).then(|| Offer::at(address).unwrap());
+    let offer = (!is_in_use).then(|| Offer::at(address).unwrap());
     let free = free(start);
     Box::new(move || {
         let part = |array: Array| array.view(&[NEW_FILE], &[1], 0).unwrap();
         let Some(mut offer) = offer else {
             // SAFETY: nothing is stored there any more.
-            send_all(&end, &[part(unsafe { allocator::give(address) }.unwrap().unwrap())]);
+            let moved = unsafe { allocator::move_in_use(address) }.unwrap();
+            send_all(&end, &[part(moved.unwrap())]);
             return free();
         };
         if is_freed {

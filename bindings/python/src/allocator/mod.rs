@@ -4,4 +4,4 @@ mod numpy;
 mod offers;
 
 pub(crate) use numpy::{allocator_stats, free_idle, set_allocator};
-pub(crate) use offers::{Offers, give, has_finalizer};
+pub(crate) use offers::{Offers, has_finalizer, move_in_use};

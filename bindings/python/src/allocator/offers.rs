@@ -249,12 +249,12 @@ impl Offers {
 #[pyfunction]
 #[pyo3(signature = (array, /))]
 #[allow(unsafe_code)]
-pub(crate) fn give(array: &Bound<'_, PyAny>) -> PyResult<Option<(SegmentMemory, usize)>> {
+pub(crate) fn move_in_use(array: &Bound<'_, PyAny>) -> PyResult<Option<(SegmentMemory, usize)>> {
     let first = Facts::of(array)?.address() as usize;
     // SAFETY: nothing must write to it from now on; the program was told so by `move`, which has
     // made its array read-only, and a store of the program can only change numbers.
-    let given = unsafe { allocator::give(first) }.map_err(to_py)?;
-    Ok(given.map(|array| {
+    let moved = unsafe { allocator::move_in_use(first) }.map_err(to_py)?;
+    Ok(moved.map(|array| {
         let (start, bytes) = array.segment_data();
         was_sent(bytes as usize);
         (SegmentMemory::new(array), first - start.as_ptr() as usize)

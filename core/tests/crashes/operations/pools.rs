@@ -76,7 +76,7 @@ pub(super) static ROWS: &[Operation] = &[
         ..PLAIN
     },
     Operation {
-        name: "give what is in use",
+        name: "move what is in use",
         prepare: |stage| with_empty_pool(POOL_BYTES, || move_allocated(stage, false, true)),
         ..PLAIN
     },

@@ -64,8 +64,8 @@ class Collector:
     def reduce_moved(self, moved: Moved) -> Any:
         """Reduces an array that is handed over with its memory."""
         array = moved.array
-        if (given := _core.give(array)) is not None:
-            memory, offset = given
+        if (moved_memory := _core.move_in_use(array)) is not None:
+            memory, offset = moved_memory
             part = self.parts.add(Part(self.private_mode, memory, bytearray()))
         elif (location := _core.locate(array)) is not None:
             part, _, offset = self.parts.of_segment(location)
