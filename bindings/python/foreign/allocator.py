@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from by_pytest import OtherProcess, add_option, recorder
+from by_pytest import OtherProcess, Recorder, add_option, recorder
 from differences import Differences
 
 import shmarray
@@ -30,19 +30,17 @@ pytest_addoption = add_option
 
 
 def pytest_configure(config: Any) -> None:
-    config.pluginmanager.register(recorder(config))
+    outcomes = recorder(config)
+    config.pluginmanager.register(outcomes)
     if os.environ.get(SWITCH):
         shmarray.use_allocator(LEAST_BYTES)
+        config.add_cleanup(lambda: note_allocations(outcomes))
 
 
-def pytest_sessionfinish(session: Any) -> None:
-    if os.environ.get(SWITCH):
-        stats = shmarray.allocator_stats()
-        print(f"\n{stats['allocations']} arrays were born shared, {stats['fell_back']} fell back")
-        outcome = "passed" if stats["allocations"] else "failed"
-        for plugin in session.config.pluginmanager.get_plugins():
-            if type(plugin).__name__ == "Recorder":
-                plugin.note(ARE_BORN_SHARED, outcome)
+def note_allocations(outcomes: Recorder) -> None:
+    stats = shmarray.allocator_stats()
+    print(f"\n{stats['allocations']} arrays were born shared, {stats['fell_back']} fell back")
+    outcomes.note(ARE_BORN_SHARED, "passed" if stats["allocations"] else "failed")
 
 
 def run(root: Path, tests: list[str], *, is_on: bool) -> list[tuple[str, str]]:

@@ -450,9 +450,7 @@ mod _core {
     }
 
     #[pymodule_export]
-    use super::allocator::{
-        Offers, allocator_stats, free_idle, has_finalizer, move_in_use, set_allocator,
-    };
+    use super::allocator::{Offers, allocator_stats, free_idle, move_in_use, set_allocator};
     #[pymodule_export]
     use super::channel::{
         Arrays, Channel, Deliveries, Delivery, give_methods, has_borrowed, leave_channels,

@@ -4,23 +4,12 @@
 //! An *allocation* is an array of bytes in a cell of the pool that has a slab alone. This process
 //! attaches it [`Owned`](crate::Access::Owned), so a fork freezes it like any other owned array,
 //! and a crash leaves a dead owner's entry. All that is new is this process's table of them
-//! (`table`), in which an allocation is
+//! (`table`): which is live, idle, offered to a message, dropped since, or moved while it is in
+//! use. PROTOCOL.md, "What is born shared", has the steps between these states, and why each is
+//! safe.
 //!
-//! | state | that is | and then |
-//! |---|---|---|
-//! | live | in use | a free makes it idle; an offer makes it offered |
-//! | idle | free, and kept for the next of its size | live again, or given back to the pool |
-//! | offered | in use, and a message may have it | a free makes it dropped; the end of its offer makes it live |
-//! | moved | in use, and a message has it | a free gives it back |
-//! | dropped | freed while it was offered, so nothing in this process refers to it | its offer takes it, or the end of its offer frees it |
-//!
-//! That an allocation was freed is a proof that nothing refers to it: a view, a buffer or a
-//! traceback would keep its owner, and the owner frees it once.
-//!
-//! The table is local, and its lock is held in the gate of forks, for nothing else of this library.
-//! So a malloc and a free of what no message had take one uncontended lock. A forked child has the
-//! table, too, and its allocations are frozen: they are given back instead of being idle, and not
-//! moved.
+//! The table's lock is held in the gate of forks, for nothing else of this library. So a malloc and
+//! a free of what no message had take one uncontended lock.
 #![allow(unsafe_code)] // memory by its address
 
 mod table;
@@ -29,7 +18,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::array::Array;
-use crate::memory::mapping;
+use crate::memory::{mapping, slab};
 use crate::system;
 use crate::value::error::{Error, Result};
 use table::Freed;
@@ -61,7 +50,7 @@ pub fn allocate(bytes: usize, is_zero: bool) -> Option<NonNull<u8>> {
     if system::is_orphaned() {
         return None;
     }
-    let wanted = Array::bytes_alone(bytes as u64)?;
+    let wanted = slab::bytes_alone(bytes as u64)?;
     let (idle, _gone) = table::take_idle(wanted);
     if let Some(start) = idle {
         if is_zero {

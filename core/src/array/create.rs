@@ -7,7 +7,7 @@ use crate::header::format::Header;
 use crate::memory::mapping::Fill;
 use crate::memory::operation::{Awaited, Operation};
 use crate::memory::segment::{CreationOptions, Segment, reserve};
-use crate::memory::slab::{self, CellRequest, MakeRoom};
+use crate::memory::slab::{CellRequest, MakeRoom};
 use crate::memory::sweep::Room;
 use crate::system::{self, Access, Directory};
 use crate::value::dtype::DType;
@@ -107,12 +107,6 @@ fn in_pool(bytes: u64, fill: &Fill<'_>, most_spare: u64) -> Result<Option<Array>
 }
 
 impl Array {
-    /// Returns how many bytes an array gets to its end that has a slab alone and at least so many.
-    /// `None` if no memory is that large.
-    pub(crate) fn bytes_alone(bytes: u64) -> Option<u64> {
-        slab::bytes_alone(bytes)
-    }
-
     /// Returns a new array of bytes in a cell of the pool, which this process owns. `None` if the
     /// pool has no room. If the pool grows for it, it keeps at most so many bytes without an array.
     pub(crate) fn owned_in_pool(

@@ -1,7 +1,7 @@
 """NumPy's arrays born shared, in this process."""
 
-from collections.abc import Sequence
-from types import TracebackType
+import contextlib
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,8 @@ from ._codec._moved import Moved
 __all__ = ["allocator", "allocator_stats", "move", "use_allocator"]
 
 
-class allocator:  # noqa: N801 (used as a function, as `numpy.errstate`)
+@contextlib.contextmanager
+def allocator(min_bytes: int = _thresholds.ALLOCATOR_LEAST_BYTES) -> Iterator[None]:
     """Within the block NumPy allocates arrays of at least ``min_bytes`` in shared memory, in all
     threads of this process: they are *born shared*.
 
@@ -33,22 +34,11 @@ class allocator:  # noqa: N801 (used as a function, as `numpy.errstate`)
     Raises RuntimeError if NumPy's allocator cannot be replaced, and ValueError if ``min_bytes`` is
     negative.
     """
-
-    def __init__(self, min_bytes: int = _thresholds.ALLOCATOR_LEAST_BYTES) -> None:
-        if min_bytes < 0:
-            raise ValueError(f"min_bytes is {min_bytes}: it must not be negative")
-        self._min_bytes = min_bytes
-
-    def __enter__(self) -> None:
-        use_allocator(self._min_bytes)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        _limits.remove(self._min_bytes)
+    use_allocator(min_bytes)
+    try:
+        yield
+    finally:
+        _limits.remove(min_bytes)
         _apply(_limits)
 
 

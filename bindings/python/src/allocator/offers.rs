@@ -264,8 +264,6 @@ pub(crate) fn move_in_use(array: &Bound<'_, PyAny>) -> PyResult<Option<(SegmentM
 /// Returns whether dropping an object may run code of the program, which could see or change what
 /// was sent already: it has a finalizer, or a weak reference with a callback. An object that does
 /// not say, such as one with a metaclass of its own, may.
-#[pyfunction]
-#[pyo3(signature = (object, /))]
 pub(crate) fn has_finalizer(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     if object.is_instance_of::<PyType>() {
         return Ok(false); // others refer to it, too

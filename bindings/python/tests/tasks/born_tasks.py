@@ -587,9 +587,7 @@ def wiped_by_a_callback():
 
 @hostile
 def base_wiped_by_a_callback():
-    a = np.ones(COUNT)
-    weakref.finalize(a, ctypes.memset, a.ctypes.data, 0, a.nbytes).atexit = False
-    return a[:]
+    return wiped_by_a_callback()[:]
 
 
 @hostile

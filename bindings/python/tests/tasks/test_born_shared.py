@@ -470,9 +470,10 @@ def test_within_a_block():
 
 @pytest.mark.parametrize("wrong", [-1, -(1 << 40)])
 def test_a_limit_below_zero(wrong):
-    for function in (shmarray.allocator, shmarray.use_allocator):
-        with pytest.raises(ValueError, match="min_bytes"):
-            function(wrong)
+    with pytest.raises(ValueError, match="min_bytes"):
+        shmarray.use_allocator(wrong)
+    with pytest.raises(ValueError, match="min_bytes"), shmarray.allocator(wrong):
+        pass
 
 
 def born_here(number=1, count=COUNT):

@@ -16,6 +16,7 @@ An array is not offered, and copied before anything is dropped, if
 
 import gc
 import pickle
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple, cast
 
@@ -109,7 +110,8 @@ def _with_inline(table: bytes, inline: dict[int, bytearray]) -> bytes:
 
 class _Collector:
     """Collects young garbage, in which a result may lie that was dropped: an object that refers to
-    itself, or an exception. It takes some 50 µs.
+    itself, or an exception. Among 300 young objects and their dicts that takes 17 µs, and the look
+    before it 22.
     """
 
     def __init__(self) -> None:
@@ -124,9 +126,29 @@ class _Collector:
             self._skipped += 1
             return
         self._skipped = 0
-        if not any(map(_core.has_finalizer, gc.get_objects(0))):
+        if not _may_run_code(gc.get_objects(0)):
             gc.collect(0)
         self._vain = min(self._vain + 1, _MOST_VAIN) if offers.held_bytes() == held else 0
+
+
+def _may_run_code(young: list[Any]) -> bool:
+    """Returns whether collecting objects may run code of the program: one has a finalizer, or is a
+    weak reference with a callback, which is no older than its object.
+    """
+    kinds = {*map(type, young)}
+    if any(map(_has_finalizer, kinds)) or not kinds.isdisjoint(weakref.ProxyTypes):
+        return True
+    references = {kind for kind in kinds if issubclass(kind, weakref.ReferenceType)}
+    return bool(references) and any(
+        one.__callback__ is not None for one in young if type(one) in references
+    )
+
+
+def _has_finalizer(kind: type) -> bool:
+    try:
+        return hasattr(kind, "__del__")
+    except Exception:  # of a metaclass
+        return True
 
 
 _collector = _Collector()

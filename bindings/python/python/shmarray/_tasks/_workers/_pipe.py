@@ -79,7 +79,4 @@ def receive_within(pipe: _internals.Pipe, seconds: float) -> WorkerMessage | Non
 
 def receive_now(pipe: _internals.Pipe) -> WorkerMessage | None:
     """Returns a message if there is one, else None."""
-    try:
-        return WorkerMessage(*pipe.receive(0))
-    except TimeoutError:
-        return None
+    return receive_within(pipe, 0)
