@@ -336,18 +336,17 @@ class Soak:
         for end in self.ends:
             os.close(end)
 
-    def left(self):
-        """The number of files, and of bytes, that a fresh process could not give back."""
-        subprocess.run(
-            ["shmarray", "sweep"], env=self.environment, check=True, stdout=subprocess.DEVNULL
-        )
-        files = [
-            path
-            for path in self.directory.iterdir()
-            if not re.fullmatch(r"shmarray-registry-\d+", path.name)
-        ]
-        sizes = {path.stat().st_ino: path.stat().st_blocks * 512 for path in files}
-        return len(files), sum(sizes.values())
+
+def left(directory, environment):
+    """The number of files, and of bytes, that a fresh process could not give back."""
+    subprocess.run(["shmarray", "sweep"], env=environment, check=True, stdout=subprocess.DEVNULL)
+    files = [
+        path
+        for path in directory.iterdir()
+        if not re.fullmatch(r"shmarray-registry-\d+", path.name)
+    ]
+    sizes = {path.stat().st_ino: path.stat().st_blocks * 512 for path in files}
+    return len(files), sum(sizes.values())
 
 
 def main():
@@ -359,7 +358,7 @@ def main():
     soak = Soak(parser.parse_args())
     processes.adopt_orphans()
     soak.run()
-    files, left = soak.left()
+    files, size = left(soak.directory, soak.environment)
     wrong = sum("wrong" in fault for fault in soak.faults)
     print(f"seed {soak.arguments.seed}, {soak.seconds:.0f} s, {soak.started} drivers")
     print(f"kills: {soak.killed}")
@@ -369,7 +368,7 @@ def main():
     )
     print(f"messages received and arrays checked, at the least: {', '.join(work)}")
     print(f"at most {soak.most_files} files and {soak.most_bytes >> 20} MiB at once")
-    leaked = f"leaked segments {files}, leaked bytes {left}"
+    leaked = f"leaked segments {files}, leaked bytes {size}"
     print(f"kills {soak.kills}, wrong bytes {wrong}, {leaked}, hangs {soak.hangs}")
     print("\n".join(soak.faults[:20]))
     worked = soak.kills >= soak.arguments.kills
@@ -377,7 +376,7 @@ def main():
         "so many kills": worked,
         "no faults": not soak.faults,
         "no segments leaked": files == 0,
-        "no bytes leaked": left == 0,
+        "no bytes leaked": size == 0,
         "no hangs": soak.hangs == 0,
     }
     for folder in (soak.directory, soak.fifos):

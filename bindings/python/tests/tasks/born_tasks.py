@@ -578,14 +578,19 @@ def wiped_by_its_finalizer():
     return Wiper()
 
 
-@hostile
+def where_data_outlives_callbacks(function):
+    """From NumPy 2.5 on an array's memory is freed before its weak references are called."""
+    return hostile(function) if np.lib.NumpyVersion(np.__version__) < "2.5.0" else function
+
+
+@where_data_outlives_callbacks
 def wiped_by_a_callback():
     a = np.ones(COUNT)
     weakref.finalize(a, ctypes.memset, a.ctypes.data, 0, a.nbytes).atexit = False
     return a
 
 
-@hostile
+@where_data_outlives_callbacks
 def base_wiped_by_a_callback():
     return wiped_by_a_callback()[:]
 

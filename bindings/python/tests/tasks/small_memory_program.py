@@ -1,9 +1,11 @@
 """What works with the standard library in 64 MB of shared memory, or without any, works here, too:
 
-`small_memory_program.py METHOD WARNING MB`, with words of the one warning that it expects, and the
-bytes of what it calls a megabyte: without shared memory less than 64 MB need go through it.
+`small_memory_program.py METHOD WARNING MB [born]`, with words of the one warning that it expects,
+the bytes of what it calls a megabyte, and whether arrays are born shared. Without shared memory
+less than 64 MB need go through it.
 """
 
+import contextlib
 import sys
 import warnings
 
@@ -14,6 +16,7 @@ import shmarray.multiprocessing as mp
 from shmarray.concurrent import ProcessPoolExecutor
 
 MB = int(sys.argv[3])
+BORN = sys.argv[4:] == ["born"]
 
 
 def same(value):
@@ -79,7 +82,11 @@ def main():
     mp.set_start_method(sys.argv[1])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        with mp.Pool(2) as pool, ProcessPoolExecutor(2) as executor:
+        with (
+            shmarray.allocator() if BORN else contextlib.nullcontext(),
+            mp.Pool(2, allocator=BORN) as pool,
+            ProcessPoolExecutor(2, allocator=BORN) as executor,
+        ):
             for value in objects():
                 through_everything(pool, executor, value)
             forty_kept(pool)

@@ -23,9 +23,11 @@ def docker(small_tmpfs, monkeypatch):
     return small_tmpfs("size=64m")
 
 
-@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
-def test_programs_of_the_standard_library_work(docker, method):
-    command = [sys.executable, PROGRAM, method, "shared memory is full", "1_000_000"]
+@pytest.mark.parametrize(
+    ("method", "born"), [("fork", []), ("forkserver", []), ("spawn", []), ("fork", ["born"])]
+)
+def test_programs_of_the_standard_library_work(docker, method, born):
+    command = [sys.executable, PROGRAM, method, "shared memory is full", "1_000_000", *born]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "all is well\n"), done.stderr
     shmarray.sweep()
