@@ -10,7 +10,9 @@ use pyo3::PyTypeInfo;
 use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyBytes, PyDict, PyFloat, PyInt, PyList, PyString, PyTuple, PyType};
 
+use crate::dtypes;
 use crate::first_use::{FirstUse, interned};
+use crate::memory::{Facts, ndarray};
 
 const OBJECTS_MOST: usize = 256;
 const DEPTH_MOST: usize = 8;
@@ -150,23 +152,29 @@ pub(crate) fn function(py: Python<'_>) -> PyResult<&Bound<'_, PyType>> {
 
 /// The payload of an object that was encoded without a pickler: pieces that follow one another.
 pub(crate) struct PlainPayload<'py> {
-    front: ([u8; FRONT_BYTES], usize),
+    front: Vec<u8>,
     /// `bytes`, or a text.
     body: Bound<'py, PyAny>,
-    back: ([u8; BACK_BYTES], usize),
+    back: Vec<u8>,
 }
 
-// A pickle of a text without frame and memo: WIRE.md, "Texts and bytes".
+// Pickles without frame and memo: WIRE.md, "Texts, bytes and small arrays".
 const PROTO: [u8; 2] = [0x80, 5];
 const BINUNICODE: u8 = b'X';
 const BINBYTES: u8 = b'B';
+const NDARRAY: &[u8] = b"cnumpy\nndarray\n";
+const MARK: u8 = b'(';
+const BININT: u8 = b'J';
+const TUPLE: u8 = b't';
+const SHORT_BINUNICODE: u8 = 0x8c;
+const BYTEARRAY8: u8 = 0x96;
+const TUPLE3: u8 = 0x87;
+const REDUCE: u8 = b'R';
 const STOP: u8 = b'.';
-const FRONT_BYTES: usize = 7;
-const BACK_BYTES: usize = 9;
 
 impl<'py> PlainPayload<'py> {
-    /// Encodes a plain object, or a text or bytes of up to `text_bytes`. Returns `None` for
-    /// anything else.
+    /// Encodes a plain object, or a text, bytes or an array of up to `text_bytes`. Returns `None`
+    /// for anything else.
     pub(crate) fn of(
         object: &Bound<'py, PyAny>,
         text_bytes: usize,
@@ -192,24 +200,75 @@ impl<'py> PlainPayload<'py> {
             };
             return Ok((length <= text_bytes).then(|| Self::text(BINUNICODE, body, length)));
         }
+        let class = object.get_type();
+        if class.is(ndarray(py)?) {
+            return Self::array(object, &class, text_bytes, reducers);
+        }
         if !is_plain(object, reducers)? {
             return Ok(None);
         }
         let stream = pickle(py)?.call1((object, PROTO[1]))?;
-        let length = (stream.cast::<PyBytes>()?.as_bytes().len() as u64).to_le_bytes();
-        let mut back = [0; BACK_BYTES];
-        back[1..].copy_from_slice(&length);
-        Ok(Some(Self { front: ([0; FRONT_BYTES], FRONT_BYTES), body: stream, back: (back, 1) }))
+        let length = stream.cast::<PyBytes>()?.as_bytes().len();
+        let back = (length as u64).to_le_bytes().to_vec();
+        Ok(Some(Self { front: Vec::new(), body: stream, back }))
     }
 
     fn text(opcode: u8, body: Bound<'py, PyAny>, length: usize) -> Self {
-        let mut front = [0; FRONT_BYTES];
-        front[..2].copy_from_slice(&PROTO);
-        front[2] = opcode;
-        front[3..].copy_from_slice(&(length as u32).to_le_bytes());
-        let mut back = [STOP; BACK_BYTES];
-        back[1..].copy_from_slice(&((FRONT_BYTES + length + 1) as u64).to_le_bytes());
-        Self { front: (front, 0), body, back: (back, 0) }
+        let mut front = PROTO.to_vec();
+        front.push(opcode);
+        front.extend((length as u32).to_le_bytes());
+        Self::with_tail(front, body, length, &[STOP])
+    }
+
+    /// Encodes a private array of numbers in C order of up to `most_bytes`, which its receiver may
+    /// write to. Returns `None` for any other.
+    fn array(
+        array: &Bound<'py, PyAny>,
+        class: &Bound<'py, PyType>,
+        most_bytes: usize,
+        reducers: &Bound<'py, PyTuple>,
+    ) -> PyResult<Option<Self>> {
+        let py = array.py();
+        let facts = Facts::of(array)?;
+        let bytes = facts.bytes();
+        if bytes == 0
+            || bytes > most_bytes as u64
+            || !(facts.is_numeric() && facts.is_c_contiguous() && facts.is_writeable())
+            || (!array.getattr(interned!(py, "base"))?.is_none() && facts.is_in_segment()?)
+        {
+            return Ok(None);
+        }
+        let dtype = dtypes::compact(&array.getattr(interned!(py, "dtype"))?)?;
+        let Ok(dtype) = dtype.cast::<PyString>() else { return Ok(None) };
+        let (dtype, shape) = (dtype.to_str()?, facts.shape());
+        if dtype.len() > usize::from(u8::MAX) {
+            return Ok(None);
+        }
+        for table in reducers {
+            if table.contains(class)? {
+                return Ok(None);
+            }
+        }
+        let mut front = PROTO.to_vec();
+        front.extend(NDARRAY);
+        front.push(MARK);
+        for count in shape {
+            front.push(BININT);
+            front.extend((*count as i32).to_le_bytes()); // there are no more than `most_bytes`
+        }
+        front.extend([TUPLE, SHORT_BINUNICODE, dtype.len() as u8]);
+        front.extend(dtype.as_bytes());
+        front.push(BYTEARRAY8);
+        front.extend(bytes.to_le_bytes());
+        let body = PyBytes::new(py, facts.memory()).into_any();
+        Ok(Some(Self::with_tail(front, body, bytes as usize, &[TUPLE3, REDUCE, STOP])))
+    }
+
+    /// Returns a pickle of these pieces. `length` is that of the body.
+    fn with_tail(front: Vec<u8>, body: Bound<'py, PyAny>, length: usize, tail: &[u8]) -> Self {
+        let mut back = tail.to_vec();
+        back.extend(((front.len() + length + tail.len()) as u64).to_le_bytes());
+        Self { front, body, back }
     }
 
     pub(crate) fn pieces(&self) -> PyResult<[&[u8]; 3]> {
@@ -217,12 +276,12 @@ impl<'py> PlainPayload<'py> {
             Ok(text) => text.to_str()?.as_bytes(),
             Err(_) => self.body.cast::<PyBytes>()?.as_bytes(),
         };
-        Ok([&self.front.0[self.front.1..], body, &self.back.0[self.back.1..]])
+        Ok([&self.front, body, &self.back])
     }
 }
 
-/// Returns the payload of a plain object, or of text or bytes of up to `text_bytes`, in pieces.
-/// Returns `None` for anything else.
+/// Returns the payload of a plain object, or of a text, bytes or an array of up to `text_bytes`, in
+/// pieces. Returns `None` for anything else.
 #[pyfunction]
 #[pyo3(signature = (object, text_bytes, reducers, /))]
 pub(crate) fn encode_plain<'py>(

@@ -113,6 +113,7 @@ MESSAGES = {
     "text": lambda: payload(_message.pack("text that is long enough " * 4)),
     "text_of_bytes": lambda: payload(_message.pack(b"bytes that are an object")),
     "bytes": lambda: payload(_message.pack_bytes(memoryview(b"bytes that are no object"))),
+    "array_in_band": lambda: payload(_message.pack(frame())),
     "small_array": lambda: payload(_message.pack({"frame": frame()})),
     "small_readonly_array": lambda: encoded([readonly()], _pickler.ArrayPickler),
     "parts": lambda: encoded(views(), AllOutOfBand),

@@ -3,16 +3,28 @@
 import ast
 import copyreg
 import json
+import operator
 import pathlib
 import pickle
 import re
+from multiprocessing.reduction import ForkingPickler
 
 import numpy as np
 import pytest
 
 import shmarray
 import shmarray.multiprocessing as mp
-from golden_messages import GOLDEN, HANDLES, MESSAGES, PLAIN, frame, golden, views
+from golden_messages import (
+    GOLDEN,
+    HANDLES,
+    MESSAGES,
+    PLAIN,
+    frame,
+    golden,
+    payload,
+    readonly,
+    views,
+)
 from shmarray import _dumps, _wire
 from shmarray._core import Pipe
 from shmarray._tasks import _wire as _tasks_wire
@@ -63,11 +75,56 @@ def test_golden_bytes_are_read_as_bytes():
 
 
 def test_golden_arrays_in_the_stream_are_read_as_what_they_were():
+    alone = received(golden("array_in_band"))
     got = received(golden("small_array"))["frame"]
     (fixed,) = received(golden("small_readonly_array"))
-    assert got.tolist() == fixed.tolist() == frame().tolist()
-    assert got.dtype == fixed.dtype == frame().dtype
-    assert (got.flags.writeable, fixed.flags.writeable) == (True, False)
+    assert alone.tolist() == got.tolist() == fixed.tolist() == frame().tolist()
+    assert alone.dtype == got.dtype == fixed.dtype == frame().dtype
+    writeable = [array.flags.writeable for array in (alone, got, fixed)]
+    assert writeable == [True, True, False]
+
+
+SHAPES = [(), (1,), (1280,), (70_000,), (3, 5), (2, 1, 4), (2, 3, 1, 2, 2), (1,) * 32]
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", ["?", "i1", "<u2", ">i4", "i8", "f2", "f8", ">f4", "g", "F", "D"])
+def test_an_array_alone_arrives_as_the_standard_pickle(dtype, shape):
+    array = np.random.default_rng(1).integers(0, 99, shape).astype(dtype)
+    here, there = mp.Pipe()
+    here.send(array)
+    alone = there.recv()
+    standard = pickle.loads(pickle.dumps(array, 5))  # 4 changes the byte order
+    assert alone.tobytes() == standard.tobytes()
+    for name in ("dtype", "shape", "strides", "flags.writeable", "flags.c_contiguous"):
+        assert operator.attrgetter(name)(alone) == operator.attrgetter(name)(standard)
+    alone[...] = 1  # its own
+
+
+ALONE = b"cnumpy\nndarray\n"
+"""In a message that no pickler wrote."""
+
+
+def test_an_array_of_anything_else_is_left_to_the_pickler(monkeypatch):
+    private, shared = frame(), shmarray.ones(6)
+    others = [
+        np.asfortranarray(private),
+        private[:, 1],
+        readonly(),
+        private.astype("M8[s]"),
+        private.astype("O"),
+        np.zeros(0),
+        np.zeros(3, "i4,f8"),
+        np.ma.masked_equal(private, 2),
+        shared,
+        shared[:2],
+    ]
+    for other in others:
+        assert ALONE not in payload(_message.pack(other))
+    assert ALONE in payload(_message.pack(private))
+    monkeypatch.setitem(ForkingPickler._extra_reducers, np.ndarray, lambda _array: (int, ("7",)))
+    assert ALONE not in payload(_message.pack(private))
+    assert received(payload(_message.pack(private))) == 7
 
 
 def test_golden_parts_are_read_as_arrays_with_nothing_in_common():
