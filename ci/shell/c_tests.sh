@@ -29,7 +29,7 @@ tar -xzf core/tests/behaviour/npy_corpus/files.tar.gz -C "$npy_corpus"
 facts=(
     "-DSHMARRAY_VERSION=\"$(pkg-config --modversion shmarray)\""
     "-DSHMARRAY_LIBRARY=\"$prefix/lib/libshmarray.so\""
-    "-DSHMARRAY_MAP=\"$root/include/shmarray.map\""
+    "-DSHMARRAY_MAP=\"$PWD/include/shmarray.map\""
     "-DSHMARRAY_CORPUS=\"$npy_corpus\""
     "-DSHMARRAY_HEADER=\"$prefix/include/shmarray.h\""
 )

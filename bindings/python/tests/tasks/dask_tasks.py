@@ -23,12 +23,28 @@ def held_by_worker(size):
     return _KEPT[-1]
 
 
+def private_held_by_worker(size):
+    """The same, of an array that is not shared."""
+    _KEPT.append(np.ones(size))
+    return _KEPT[-1]
+
+
+def private_with_a_view(size):
+    _KEPT.append(np.ones(size))
+    return _KEPT.pop()[:]
+
+
 def store_into_kept():
     _KEPT[-1][0] = 7
     return _KEPT[-1].flags.writeable
 
 
 _KEPT = []
+
+
+def moved_here():
+    """How many of this process's arrays were handed over with their memory."""
+    return shmarray.allocator_stats()["moved"]
 
 
 def facts(array):

@@ -100,6 +100,30 @@ def test_a_task_that_keeps_its_shared_result_may_still_write_into_it():
         assert result(client, tasks.facts, future, on=second)[0] == MB + 6
 
 
+def test_a_result_that_is_born_shared_is_moved_if_its_worker_has_it_for_dask_alone(
+    files, monkeypatch
+):
+    monkeypatch.delenv("SHMARRAY_POOL_BYTES")  # the pool's default limits
+    with dask.config.set({"distributed.shmarray.allocator": True}), cluster() as (client, ends):
+        first, second = ends
+        for number in range(1, 4):
+            future = made(client, tasks.ones, MB, first)
+            assert result(client, tasks.facts, future, on=second) == (MB, True, False)
+            assert result(client, tasks.facts, future, on=first) == (MB, True, False)
+            assert tasks.facts(future.result()) == (MB, True, False)
+            assert result(client, tasks.moved_here, on=first) == number
+        held = made(client, tasks.private_held_by_worker, MB, first)
+        assert result(client, tasks.facts, held, on=second) == (MB, True, False)
+        assert result(client, tasks.store_into_kept, on=first) is True
+        assert result(client, tasks.facts, held, on=second) == (MB, True, False)
+        view = made(client, tasks.private_with_a_view, MB, first)
+        assert result(client, tasks.facts, view, on=second) == (MB, True, False)
+        assert result(client, tasks.moved_here, on=first) == 3
+    del future, held, view
+    sweep_after_deaths()
+    assert files() == []
+
+
 def test_in_64_mb_of_shared_memory_what_has_no_room_goes_by_wire(small_tmpfs):
     place = small_tmpfs("size=64m")
     with cluster() as (client, (first, second)):

@@ -36,6 +36,7 @@ from .._core import (
     limit_pool,
     locate,
     memory_identity,
+    move_in_use,
     outgoing_fds,
     prepare_pool,
     sent_memory,
@@ -86,6 +87,7 @@ __all__ = [  # noqa: RUF022 (by reason)
     "Offers",
     "free_idle",
     "is_in_use",
+    "move_in_use",
     # What a call has may be valid only until its caller goes on: an array in a channel's slot.
     "has_borrowed",
     # A channel that is sent counts as an end of its receiver's from then on.

@@ -8,7 +8,9 @@ from dask.utils import parse_bytes
 from .._tasks import _internals
 
 _MIN_SIZE = f"{_internals.DASK_LEAST_BYTES >> 20} MiB"
-DEFAULTS = {"distributed": {"shmarray": {"enabled": True, "min-size": _MIN_SIZE}}}
+DEFAULTS = {
+    "distributed": {"shmarray": {"enabled": True, "min-size": _MIN_SIZE, "allocator": False}}
+}
 PRELOAD = "shmarray.dask"
 _PRELOADS = ("worker", "nanny", "scheduler")
 
@@ -21,12 +23,15 @@ class Settings:
     """Smaller private buffers go by wire."""
     min_shared_bytes: typing.ClassVar[int] = min_bytes // 4
     """Smaller buffers go by wire, also if they are in shared memory."""
+    uses_allocator: typing.ClassVar[bool] = False
+    """Whether the arrays of a worker's tasks are born shared."""
 
 
 def load() -> None:
     """Reads the keys. Raises ValueError for a value that is no size."""
     dask.config.update_defaults(DEFAULTS)
     Settings.is_enabled = bool(dask.config.get("distributed.shmarray.enabled"))
+    Settings.uses_allocator = bool(dask.config.get("distributed.shmarray.allocator"))
     size = dask.config.get("distributed.shmarray.min-size")
     try:
         Settings.min_bytes = parse_bytes(size)

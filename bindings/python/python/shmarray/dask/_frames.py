@@ -129,6 +129,29 @@ def copied(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
         return None
 
 
+def moved(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any] | None:
+    """Returns a shared array in the memory of a private one, which becomes read-only. Returns None
+    if it was not born shared.
+    """
+    if not array.flags.owndata or not array.flags.writeable:
+        return None
+    array.flags.writeable = False
+    if (found := _internals.move_in_use(array)) is None:
+        array.flags.writeable = True
+        return None
+    memory, offset = found
+    handle = None
+    try:
+        handle = str(_internals.handle_to_send(memory))
+        shared = _internals.sent_memory(handle, "r")
+    except (OSError, MemoryError, Error):
+        return None  # there is no room for a ticket; a copy needs none
+    finally:
+        if handle is not None:
+            discard(handle)
+    return np.ndarray(array.shape, array.dtype, shared, offset, array.strides)
+
+
 def _send(frame: Any, size: int) -> _Sent | None:
     """Takes a ticket. Returns None for a frame that goes as bytes."""
     view = np.frombuffer(ensure_memoryview(frame), np.uint8)

@@ -67,6 +67,7 @@ def tend() -> None:
     now = time.monotonic()
     if now >= _State.next_trim:
         _State.next_trim = now + _IDLE_SECONDS
+        _internals.free_idle()
         _internals.trim_pool(all=False)
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import sys
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from typing import Any
 
@@ -33,7 +34,17 @@ class Results:
             if value.base is not None and is_shared(value):
                 self._protect(key, value)
             elif value.flags.forc and _frames.can_be_copied(value):
-                await self._share_one(key, value)
+                is_alone = sys.getrefcount(value) <= _REFERENCES
+                if not (is_alone and self._move(key, value)):
+                    await self._share_one(key, value)
+
+    def _move(self, key: Any, value: "np.ndarray[Any, Any]") -> bool:
+        """Replaces an array that was born shared by a shared one in its memory. Nothing else may
+        refer to it, neither a task nor a view: it could be written to.
+        """
+        moved = _frames.moved(value)
+        self._replace(key, value, moved)
+        return moved is not None
 
     async def _share_one(self, key: Any, value: "np.ndarray[Any, Any]") -> None:
         if value.nbytes < _internals.DASK_THREAD_BYTES:
@@ -66,6 +77,16 @@ class Results:
     def _value(self, key: Any) -> Any:
         """Returns a value in memory; None for one that was spilled to disk or is not there."""
         return getattr(self._data, "fast", self._data).get(key)
+
+
+def _count_references() -> int:
+    """Returns how often an object is referred to that is in a mapping and in a local variable."""
+    data = {0: object()}
+    value = data[0]
+    return sys.getrefcount(value)
+
+
+_REFERENCES = _count_references()
 
 
 def shared_first(

@@ -9,6 +9,7 @@ from distributed.core import Status
 from distributed.diagnostics import plugin as dask_plugin
 from distributed.protocol.pickle import dumps
 
+from .. import use_allocator
 from .._tasks import _internals
 from . import _client, _config, _families, _handshakes, _memory, _pool, _worker
 
@@ -86,6 +87,8 @@ async def dask_setup(server: Any) -> None:
     register()
     if isinstance(server, Worker):
         _worker.attend(server)
+        if _config.Settings.uses_allocator:
+            use_allocator()
         if server.nanny:
             _internals.leave_family()
             _pool.attend(server)
