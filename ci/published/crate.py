@@ -23,7 +23,10 @@ import junit  # noqa: E402 (of a folder that is no package)
 
 BUILT = ROOT / os.environ.get("CARGO_TARGET_DIR", "target")
 WORKSPACE = tomllib.loads((ROOT / "Cargo.toml").read_text())["workspace"]["package"]
-TEXTS = ("README.md", "LICENSE-APACHE", "LICENSE-MIT", "FORMAT.md", "PROTOCOL.md", "CHANNELS.md")
+TEXTS = (
+    *("README.md", "LICENSE-APACHE", "LICENSE-MIT"),
+    *("FORMAT.md", "PROTOCOL.md", "CHANNELS.md", "LISTS.md"),
+)
 FACTS = ("description", "license", "repository", "rust-version", "keywords", "categories")
 PASSED = re.compile(r"^test result: ok\. (\d+) passed", re.M)
 

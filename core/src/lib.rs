@@ -52,6 +52,7 @@ pub(crate) mod system;
 pub(crate) mod memory;
 pub(crate) mod array;
 pub mod allocator;
+pub(crate) mod list;
 pub(crate) mod file;
 pub(crate) mod transport;
 
@@ -64,6 +65,7 @@ pub use element::Element;
 pub use element::compare::are_same_bytes;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};
+pub use list::{Column, ColumnBuilder, ColumnKind, List};
 #[cfg(linux_backend)]
 pub use memory::segment::leave_channels;
 pub use memory::segment::{

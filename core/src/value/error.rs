@@ -91,6 +91,15 @@ pub enum Error {
         found: String,
     },
 
+    /// The bytes of a list are not those of one that can be trusted.
+    #[error("invalid list: {field}: {reason}")]
+    InvalidList {
+        /// The field at fault.
+        field: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// There is no such file.
     #[error("no such file: {}", path.display())]
     FileNotFound {
@@ -358,7 +367,9 @@ impl Error {
             Self::NameExists { .. } => ErrorKind::Exists,
             Self::StaleHandle { .. } => ErrorKind::StaleHandle,
             Self::InvalidHandle { .. } => ErrorKind::InvalidHandle,
-            Self::InvalidSegment { .. } | Self::UnknownLayout { .. } => ErrorKind::InvalidSegment,
+            Self::InvalidSegment { .. } | Self::UnknownLayout { .. } | Self::InvalidList { .. } => {
+                ErrorKind::InvalidSegment
+            }
             Self::InvalidFile { .. } => ErrorKind::InvalidFile,
             Self::InvalidName { .. } | Self::InvalidArgument { .. } => ErrorKind::InvalidArgument,
             Self::InvalidDType { .. } => ErrorKind::InvalidDType,

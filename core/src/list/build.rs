@@ -1,0 +1,443 @@
+//! Making a list: columns that grow, and then one array with all of them.
+
+use std::cell::RefCell;
+
+use super::format::{
+    ALIGNMENT, COLUMN_BYTES, ColumnKind, HEADER_BYTES, MAGIC, MAX_COLUMNS, MAX_DEPTH,
+    MAX_TEXTS_BYTES, VERSION,
+};
+use crate::Options;
+use crate::array::Array;
+use crate::value::dtype::DType;
+use crate::value::error::{Error, Result};
+use crate::value::shape::{MAX_NDIM, size_bytes};
+
+/// A column to which items are added, before there is a list of them.
+#[derive(Debug)]
+pub struct ColumnBuilder {
+    pub(super) kind: ColumnKind,
+    item: u8,
+    dtype: Option<DType>,
+    ndim: usize,
+    class: String,
+    length: u64,
+    nulls: u64,
+    /// One bit for each item, from the first None on.
+    validity: Vec<u8>,
+    values: Vec<u8>,
+    /// Where the next item begins: in elements, bytes, or items of the child.
+    end: i64,
+    offsets: Vec<i64>,
+    shapes: Vec<i64>,
+    /// Whether all arrays so far have the shape of the first.
+    is_uniform: bool,
+    /// The names and columns of fields, or the column of the items of lists.
+    children: Vec<(String, Self)>,
+}
+
+impl ColumnBuilder {
+    fn of(kind: ColumnKind) -> Self {
+        Self {
+            kind,
+            item: 0,
+            dtype: None,
+            ndim: 0,
+            class: String::new(),
+            length: 0,
+            nulls: 0,
+            validity: Vec::new(),
+            values: Vec::new(),
+            end: 0,
+            offsets: Vec::new(),
+            shapes: Vec::new(),
+            is_uniform: true,
+            children: Vec::new(),
+        }
+    }
+
+    /// A column of items of one dtype.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] for one that cannot be shared.
+    pub fn numbers(dtype: DType) -> Result<Self> {
+        dtype.check_shared()?;
+        Ok(Self { dtype: Some(dtype), ..Self::of(ColumnKind::Numbers) })
+    }
+
+    /// A column of arrays of one dtype and one number of dimensions, of any shapes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidDType`] for one that cannot be shared; [`Error::InvalidArgument`] unless
+    /// there are 1 to 64 dimensions.
+    pub fn arrays(dtype: DType, ndim: usize) -> Result<Self> {
+        dtype.check_shared()?;
+        if !(1..=MAX_NDIM).contains(&ndim) {
+            return Err(Error::argument("ndim", format!("{ndim} is not 1 to {MAX_NDIM}")));
+        }
+        Ok(Self { dtype: Some(dtype), ndim, ..Self::of(ColumnKind::Arrays) })
+    }
+
+    /// A column of texts.
+    #[must_use]
+    pub fn texts() -> Self {
+        Self::of(ColumnKind::Texts)
+    }
+
+    /// A column of bytes.
+    #[must_use]
+    pub fn bytes() -> Self {
+        Self::of(ColumnKind::Bytes)
+    }
+
+    /// A column of nothing but None.
+    #[must_use]
+    pub fn nothing() -> Self {
+        Self::of(ColumnKind::Nothing)
+    }
+
+    /// A column of records with these fields. Items are added to the fields, and then so many
+    /// records with [`push_records`](Self::push_records).
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for two fields of one name, or one that has items.
+    pub fn records<N: Into<String>>(fields: impl IntoIterator<Item = (N, Self)>) -> Result<Self> {
+        let mut records = Self::of(ColumnKind::Records);
+        for (name, column) in fields {
+            let name = name.into();
+            if records.children.iter().any(|(other, _)| *other == name) {
+                return Err(Error::argument("fields", format!("two are named {name:?}")));
+            }
+            records.children.push((name, column));
+        }
+        Ok(records)
+    }
+
+    /// A column of lists of items of one kind. Items are added to the [`field_mut`] 0, and then a
+    /// list of all that were added since the one before with [`push_list`](Self::push_list).
+    ///
+    /// [`field_mut`]: Self::field_mut
+    #[must_use]
+    pub fn lists(items: Self) -> Self {
+        Self { children: vec![(String::new(), items)], ..Self::of(ColumnKind::Lists) }
+    }
+
+    /// Returns how many items it has.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.length
+    }
+
+    /// Returns whether it has no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.length == 0
+    }
+
+    /// Returns a field by its number, to add to it. The items of lists are field 0.
+    pub fn field_mut(&mut self, number: usize) -> Option<&mut Self> {
+        self.children.get_mut(number).map(|(_, column)| column)
+    }
+
+    /// Adds one item of the dtype, as bytes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column, or another number of bytes.
+    pub fn push_number(&mut self, bytes: &[u8]) -> Result<()> {
+        self.expect(ColumnKind::Numbers)?;
+        self.expect_bytes(bytes, 1)?;
+        self.values.extend_from_slice(bytes);
+        self.add_item();
+        Ok(())
+    }
+
+    /// Adds an array, as the bytes of its elements in C order.
+    ///
+    /// # Errors
+    /// As for [`push_number`](Self::push_number); also for another number of dimensions.
+    pub fn push_array(&mut self, shape: &[u64], bytes: &[u8]) -> Result<()> {
+        self.expect(ColumnKind::Arrays)?;
+        if shape.len() != self.ndim {
+            let reason = format!("it has {} dimensions, not {}", shape.len(), self.ndim);
+            return Err(Error::argument("shape", reason));
+        }
+        let count = size_bytes(shape, 1)?;
+        self.expect_bytes(bytes, count)?;
+        let row = shape.iter().map(|count| *count as i64);
+        self.is_uniform &=
+            self.length == self.nulls || row.clone().eq(self.shapes[..self.ndim].iter().copied());
+        self.shapes.extend(row);
+        self.values.extend_from_slice(bytes);
+        self.end_at(self.end + count as i64);
+        Ok(())
+    }
+
+    /// Adds a text.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column.
+    pub fn push_text(&mut self, text: &str) -> Result<()> {
+        self.expect(ColumnKind::Texts)?;
+        self.add_bytes(text.as_bytes());
+        Ok(())
+    }
+
+    /// Adds bytes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column.
+    pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.expect(ColumnKind::Bytes)?;
+        self.add_bytes(bytes);
+        Ok(())
+    }
+
+    /// Adds so many records, of which each field has the items already.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column, or if a field has more or fewer.
+    pub fn push_records(&mut self, count: u64) -> Result<()> {
+        self.expect(ColumnKind::Records)?;
+        let length = self.length + count;
+        if let Some((name, column)) =
+            self.children.iter().find(|(_, column)| column.length != length)
+        {
+            let reason = format!("{name:?} has {} items of {length}", column.length);
+            return Err(Error::argument("field", reason));
+        }
+        (0..count).for_each(|_| self.add_item());
+        Ok(())
+    }
+
+    /// Adds a list of the items that were added to the column of its items since the list before.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column.
+    pub fn push_list(&mut self) -> Result<()> {
+        self.expect(ColumnKind::Lists)?;
+        let end = self.children[0].1.length as i64;
+        self.end_at(end);
+        Ok(())
+    }
+
+    /// Adds None.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for lists, if items were added that no list has yet.
+    pub fn push_none(&mut self) -> Result<()> {
+        match self.kind {
+            ColumnKind::Numbers => {
+                let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize) as usize;
+                self.values.resize(self.values.len() + itemsize, 0);
+            }
+            ColumnKind::Records => {
+                for (_, column) in &mut self.children {
+                    column.push_none()?;
+                }
+            }
+            ColumnKind::Lists if self.children[0].1.length as i64 != self.end => {
+                return Err(Error::argument("column", "items were added that no list has"));
+            }
+            _ => {}
+        }
+        if self.kind == ColumnKind::Arrays {
+            self.shapes.resize(self.shapes.len() + self.ndim, 0);
+            self.is_uniform = false;
+        }
+        if self.kind.has_offsets() {
+            self.offsets.push(self.end);
+        }
+        if self.nulls == 0 {
+            // All before it are there.
+            self.validity = vec![u8::MAX; self.length.div_ceil(8) as usize];
+        }
+        self.nulls += 1;
+        self.set_bit(false);
+        Ok(())
+    }
+
+    fn add_bytes(&mut self, bytes: &[u8]) {
+        self.values.extend_from_slice(bytes);
+        self.end_at(self.end + bytes.len() as i64);
+    }
+
+    fn end_at(&mut self, end: i64) {
+        self.offsets.push(self.end);
+        self.end = end;
+        self.add_item();
+    }
+
+    fn add_item(&mut self) {
+        if self.nulls == 0 {
+            self.length += 1;
+        } else {
+            self.set_bit(true);
+        }
+    }
+
+    /// Counts an item and notes whether it is there.
+    fn set_bit(&mut self, is_there: bool) {
+        let (at, bit) = ((self.length / 8) as usize, 1u8 << (self.length % 8));
+        if at == self.validity.len() {
+            self.validity.push(0);
+        }
+        if is_there {
+            self.validity[at] |= bit;
+        } else {
+            self.validity[at] &= !bit;
+        }
+        self.length += 1;
+    }
+
+    fn expect(&self, kind: ColumnKind) -> Result<()> {
+        if self.kind == kind {
+            return Ok(());
+        }
+        Err(Error::argument("column", format!("its items are {:?}, not {kind:?}", self.kind)))
+    }
+
+    fn expect_bytes(&self, bytes: &[u8], count: u64) -> Result<()> {
+        let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize);
+        let wanted = count.checked_mul(itemsize);
+        if wanted == Some(bytes.len() as u64) {
+            return Ok(());
+        }
+        let reason = format!("there are {}, not {count} × {itemsize}", bytes.len());
+        Err(Error::argument("bytes", reason))
+    }
+}
+
+/// A part of the list, and where it begins.
+type Part = (u64, Vec<u8>);
+
+/// The bytes of a list that is being made.
+struct Plan {
+    columns: Vec<u8>,
+    texts: Vec<u8>,
+    parts: Vec<Part>,
+    /// Where the next part may begin.
+    end: u64,
+}
+
+pub(super) fn create(items: ColumnBuilder, dtype: DType, options: &Options) -> Result<Array> {
+    let length = items.length;
+    let count = count_columns(&items, 1)?;
+    let mut plan = Plan {
+        columns: Vec::new(),
+        texts: Vec::new(),
+        parts: Vec::new(),
+        end: HEADER_BYTES + count * COLUMN_BYTES,
+    };
+    plan.add(String::new(), items)?;
+    let texts_bytes = plan.texts.len() as u64;
+    if texts_bytes > MAX_TEXTS_BYTES {
+        let reason = format!("their names and dtypes have {texts_bytes} bytes together");
+        return Err(Error::argument("columns", reason));
+    }
+    let texts = std::mem::take(&mut plan.texts);
+    let texts_offset = plan.add_part(texts);
+    let mut head = MAGIC.to_vec();
+    head.extend(VERSION.to_le_bytes());
+    head.extend((count as u32).to_le_bytes());
+    for field in [plan.end, length, texts_offset, texts_bytes, 0, 0] {
+        head.extend(field.to_le_bytes());
+    }
+    head.append(&mut plan.columns);
+    plan.parts.insert(0, (0, head));
+    let bytes = plan.end;
+    let parts = RefCell::new(plan.parts);
+    Array::create_by(dtype, &[bytes], options, &|list| {
+        let mut at = 0;
+        // Each part is dropped when it was copied.
+        for (start, part) in parts.take() {
+            list[at..start as usize].fill(0);
+            at = start as usize + part.len();
+            list[start as usize..at].copy_from_slice(&part);
+        }
+        list[at..].fill(0);
+        Ok(())
+    })
+}
+
+fn count_columns(column: &ColumnBuilder, depth: usize) -> Result<u64> {
+    if depth > MAX_DEPTH {
+        return Err(Error::argument("columns", format!("they are more than {MAX_DEPTH} deep")));
+    }
+    let mut count = 1;
+    for (_, child) in &column.children {
+        count += count_columns(child, depth + 1)?;
+    }
+    if count > MAX_COLUMNS {
+        return Err(Error::argument("columns", format!("there are more than {MAX_COLUMNS}")));
+    }
+    Ok(count)
+}
+
+impl Plan {
+    /// Adds a column and its children.
+    fn add(&mut self, name: String, mut column: ColumnBuilder) -> Result<()> {
+        let is_uniform =
+            column.kind == ColumnKind::Arrays && column.is_uniform && column.length > 0;
+        let mut offsets = std::mem::take(&mut column.offsets);
+        if column.kind.has_offsets() && !is_uniform {
+            offsets.push(column.end);
+        } else {
+            offsets.clear();
+        }
+        let rows = if is_uniform {
+            column.ndim
+        } else if column.ndim > 1 {
+            column.shapes.len()
+        } else {
+            0
+        };
+        column.shapes.truncate(rows);
+        let validity = std::mem::take(&mut column.validity);
+        let values = std::mem::take(&mut column.values);
+        let values_bytes = values.len() as u64;
+        let dtype = column.dtype.as_ref().map_or("", DType::json).to_owned();
+        let mut head = vec![column.kind as u8, column.item];
+        head.extend((column.ndim as u16).to_le_bytes());
+        head.extend((column.children.len() as u32).to_le_bytes());
+        let has_values = column.kind.has_values();
+        let fields = [
+            column.length,
+            if column.kind == ColumnKind::Nothing { column.length } else { column.nulls },
+            if column.kind == ColumnKind::Nothing { 0 } else { self.add_part(validity) },
+            if has_values { self.add_part_or_place(values) } else { 0 },
+            values_bytes,
+            self.add_part(little_endian(&offsets)),
+            self.add_part(little_endian(&column.shapes)),
+        ];
+        for field in fields {
+            head.extend(field.to_le_bytes());
+        }
+        for text in [&name, &dtype, &column.class] {
+            head.extend((self.texts.len() as u32).to_le_bytes());
+            head.extend((text.len() as u32).to_le_bytes());
+            self.texts.extend(text.as_bytes());
+        }
+        head.resize(COLUMN_BYTES as usize, 0);
+        self.columns.append(&mut head);
+        for (name, child) in std::mem::take(&mut column.children) {
+            self.add(name, child)?;
+        }
+        Ok(())
+    }
+
+    /// Adds a part. Returns where it begins, and 0 if it has no bytes.
+    fn add_part(&mut self, bytes: Vec<u8>) -> u64 {
+        if bytes.is_empty() { 0 } else { self.add_part_or_place(bytes) }
+    }
+
+    /// Adds a part, which has a place also without bytes.
+    fn add_part_or_place(&mut self, bytes: Vec<u8>) -> u64 {
+        let start = self.end.next_multiple_of(ALIGNMENT);
+        self.end = start + bytes.len() as u64;
+        self.parts.push((start, bytes));
+        start
+    }
+}
+
+fn little_endian(numbers: &[i64]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+}

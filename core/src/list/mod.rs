@@ -1,0 +1,356 @@
+//! Lists: immutable sequences of numbers, arrays, texts, bytes or records in the bytes of an array,
+//! in Arrow's layout. core/LISTS.md says what the bytes are.
+
+mod format;
+mod build;
+#[cfg(test)]
+mod tests;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+pub use build::ColumnBuilder;
+pub use format::ColumnKind;
+
+use crate::array::Array;
+use crate::element::Element;
+use crate::system::Access;
+use crate::value::dtype::DType;
+use crate::value::error::{Error, Result};
+use crate::value::number::Number;
+use crate::value::shape::{Layout, Order};
+use format::{ListLayout, fault};
+
+/// The name of the dtype of an array that is a list.
+const DTYPE_NAME: &str = "list";
+
+/// An immutable sequence in shared memory. A clone is the same memory.
+///
+/// ```
+/// use shmarray::{ColumnBuilder, DType, List, Number, Options};
+///
+/// let mut texts = ColumnBuilder::texts();
+/// let mut samples = ColumnBuilder::arrays(DType::parse("|u1")?, 1)?;
+/// for text in ["one", "fifteen"] {
+///     texts.push_text(text)?;
+///     samples.push_array(&[text.len() as u64], text.as_bytes())?;
+/// }
+/// let mut records = ColumnBuilder::records([("text", texts), ("sample", samples)])?;
+/// records.push_records(2)?;
+/// let list = List::create(records, &Options::default())?;
+///
+/// let again = List::attach(&list.array().handle())?; // in another process
+/// let sample = again.items().field("sample").expect("it is a field");
+/// assert_eq!(sample.array(1)?.get_number(&[2])?, Number::Integer(i128::from(b'f')));
+/// assert_eq!(again.items().field("text").expect("it is a field").text(0)?, "one");
+/// # Ok::<(), shmarray::Error>(())
+/// ```
+#[derive(Clone)]
+pub struct List {
+    array: Array,
+    layout: Arc<ListLayout>,
+}
+
+impl List {
+    /// Creates a list of the items of a column.
+    ///
+    /// # Errors
+    /// As for [`Array::create`]; [`Error::InvalidArgument`] for more than 65,536 columns, or more
+    /// than 16 above one another.
+    pub fn create(items: ColumnBuilder, options: &crate::Options) -> Result<Self> {
+        let array = build::create(items, DType::by_name(DTYPE_NAME, 1)?, options)?;
+        Self::of(array)
+    }
+
+    /// Attaches a list by its handle or its name, read-only.
+    ///
+    /// # Errors
+    /// As for [`Array::attach`], and [`List::of`].
+    pub fn attach(handle_or_name: &str) -> Result<Self> {
+        Self::of(Array::attach(handle_or_name, Access::ReadOnly)?)
+    }
+
+    /// Returns the list that an array is.
+    ///
+    /// # Errors
+    /// [`Error::DTypeMismatch`] for an array of another dtype; [`Error::InvalidList`] for one whose
+    /// bytes are no list. The offsets and values are checked when they are read.
+    pub fn of(array: Array) -> Result<Self> {
+        array.expect_dtype(DType::by_name(DTYPE_NAME, 1)?)?;
+        if array.shape().len() != 1 || !array.is_contiguous(Order::C) {
+            return Err(fault("shape", "a list has one dimension without gaps".into()));
+        }
+        let layout = Arc::new(ListLayout::read(&array)?);
+        Ok(Self { array, layout })
+    }
+
+    /// Returns the array of the list's bytes, which has its handle.
+    #[must_use]
+    pub fn array(&self) -> &Array {
+        &self.array
+    }
+
+    /// Returns the number of items.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.items().len()
+    }
+
+    /// Returns whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the size of the list in bytes.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        self.layout.bytes
+    }
+
+    /// Returns the column of the items.
+    #[must_use]
+    pub fn items(&self) -> Column<'_> {
+        Column { list: self, number: 0 }
+    }
+
+    /// Returns an array of so many elements from a byte of the list on.
+    fn array_at(&self, dtype: &DType, shape: &[u64], start: u64) -> Result<Array> {
+        let mut layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
+        layout.offset = self.array.layout().offset + start;
+        layout.check(dtype.itemsize(), self.array.segment().data_bytes())?;
+        Ok(Array::of(Arc::clone(self.array.segment()), dtype.clone(), layout))
+    }
+}
+
+/// One column of a list: its items, those of a field, or those of the lists in it.
+#[derive(Clone, Copy)]
+pub struct Column<'a> {
+    list: &'a List,
+    number: usize,
+}
+
+impl<'a> Column<'a> {
+    fn described(&self) -> &'a format::ColumnLayout {
+        &self.list.layout.columns[self.number]
+    }
+
+    /// Returns what its items are.
+    #[must_use]
+    pub fn kind(&self) -> ColumnKind {
+        self.described().kind
+    }
+
+    /// Returns the number of items.
+    #[must_use]
+    pub fn len(&self) -> u64 {
+        self.described().length
+    }
+
+    /// Returns whether there is no item.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns how many items are None.
+    #[must_use]
+    pub fn nulls(&self) -> u64 {
+        self.described().nulls
+    }
+
+    /// Returns the name of the field, or a text of no length.
+    #[must_use]
+    pub fn name(&self) -> &'a str {
+        &self.described().name
+    }
+
+    /// Returns the dtype of numbers and arrays.
+    #[must_use]
+    pub fn dtype(&self) -> Option<&'a DType> {
+        self.described().dtype.as_ref()
+    }
+
+    /// Returns the number of dimensions of arrays; 0 for anything else.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.described().ndim
+    }
+
+    /// Returns the fields of records, or the column of the items of lists.
+    pub fn children(&self) -> impl ExactSizeIterator<Item = Column<'a>> + use<'a> {
+        let list = self.list;
+        self.described().children.iter().map(move |number| Column { list, number: *number })
+    }
+
+    /// Returns a field of records.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<Column<'a>> {
+        let is_records = self.kind() == ColumnKind::Records;
+        self.children().find(|child| is_records && child.name() == name)
+    }
+
+    /// Returns the values of all items, one after another: the numbers, the elements of all arrays,
+    /// or bytes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column without values.
+    pub fn values(&self) -> Result<Array> {
+        let column = self.described();
+        let bytes = u8::dtype();
+        let dtype = match column.kind {
+            ColumnKind::Numbers | ColumnKind::Arrays => column.dtype.as_ref().unwrap_or(&bytes),
+            ColumnKind::Texts | ColumnKind::Bytes | ColumnKind::Pickles => &bytes,
+            _ => return Err(self.has_no("values")),
+        };
+        let count = match column.kind {
+            ColumnKind::Numbers => column.length,
+            _ => column.values_bytes / dtype.itemsize().max(1),
+        };
+        self.list.array_at(dtype, &[count], column.values)
+    }
+
+    /// Returns the offsets: where each item begins in the values, and last where they end.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column without offsets.
+    pub fn offsets(&self) -> Result<Array> {
+        let column = self.described();
+        if column.offsets == 0 {
+            return Err(self.has_no("offsets"));
+        }
+        self.list.array_at(&i64::dtype(), &[column.length + 1], column.offsets)
+    }
+
+    /// Returns whether an item is None.
+    ///
+    /// # Errors
+    /// [`Error::IndexOutOfBounds`].
+    pub fn is_none(&self, index: u64) -> Result<bool> {
+        let column = self.described();
+        self.check_index(index)?;
+        if column.kind == ColumnKind::Nothing || column.nulls == 0 {
+            return Ok(column.kind == ColumnKind::Nothing);
+        }
+        let bits = self.list.array_at(&u8::dtype(), &[1], column.validity + index / 8)?;
+        Ok(bits.get::<u8>(&[0])? >> (index % 8) & 1 == 0)
+    }
+
+    /// Returns a number, and `None` for one that is None.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column of another kind; [`Error::IndexOutOfBounds`]; as for
+    /// [`Array::get_number`].
+    pub fn number(&self, index: u64) -> Result<Option<Number>> {
+        self.expect(ColumnKind::Numbers)?;
+        if self.is_none(index)? {
+            return Ok(None);
+        }
+        self.values()?.get_number(&[index]).map(Some)
+    }
+
+    /// Returns an array as a view of the list's memory. One that is None has no elements.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column of another kind; [`Error::IndexOutOfBounds`];
+    /// [`Error::InvalidList`] when the list's bytes are broken.
+    pub fn array(&self, index: u64) -> Result<Array> {
+        self.expect(ColumnKind::Arrays)?;
+        let column = self.described();
+        let Some(dtype) = &column.dtype else { return Err(self.has_no("dtype")) };
+        if let Some(shape) = &column.shape {
+            self.check_index(index)?;
+            let each = shape.iter().product::<u64>() * dtype.itemsize();
+            return self.list.array_at(dtype, shape, column.values + index * each);
+        }
+        let range = self.range(index)?;
+        let count = range.end - range.start;
+        let shape = if column.ndim == 1 { vec![count] } else { self.shape_at(index)? };
+        let product = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
+        if product != Some(count) && !self.is_none(index)? {
+            return Err(fault("shapes", format!("{shape:?} of {count} elements, item {index}")));
+        }
+        let shape = if product == Some(count) { shape } else { vec![0; column.ndim] };
+        self.list.array_at(dtype, &shape, column.values + range.start * dtype.itemsize())
+    }
+
+    /// Returns a text.
+    ///
+    /// # Errors
+    /// As for [`Column::array`]; [`Error::InvalidList`] also when it is not UTF-8.
+    pub fn text(&self, index: u64) -> Result<String> {
+        self.expect(ColumnKind::Texts)?;
+        String::from_utf8(self.bytes_of(index)?)
+            .map_err(|error| fault("values", format!("item {index}: {error}")))
+    }
+
+    /// Returns bytes.
+    ///
+    /// # Errors
+    /// As for [`Column::array`].
+    pub fn bytes(&self, index: u64) -> Result<Vec<u8>> {
+        self.expect(ColumnKind::Bytes)?;
+        self.bytes_of(index)
+    }
+
+    /// Returns where the items of a list are in the column of its items.
+    ///
+    /// # Errors
+    /// As for [`Column::array`].
+    pub fn list(&self, index: u64) -> Result<Range<u64>> {
+        self.expect(ColumnKind::Lists)?;
+        self.range(index)
+    }
+
+    fn bytes_of(&self, index: u64) -> Result<Vec<u8>> {
+        let range = self.range(index)?;
+        let start = self.described().values + range.start;
+        self.list.array_at(&u8::dtype(), &[range.end - range.start], start)?.to_bytes()
+    }
+
+    /// Returns from where to where an item has values: in elements, bytes, or items of the child.
+    fn range(&self, index: u64) -> Result<Range<u64>> {
+        self.check_index(index)?;
+        let column = self.described();
+        let pair = self.list.array_at(&i64::dtype(), &[2], column.offsets + index * 8)?;
+        let (start, end) = (pair.get::<i64>(&[0])?, pair.get::<i64>(&[1])?);
+        let most = match (column.kind, &column.dtype) {
+            (ColumnKind::Lists, _) => self.children().next().map_or(0, |child| child.len()),
+            (_, Some(dtype)) => column.values_bytes / dtype.itemsize().max(1),
+            _ => column.values_bytes,
+        };
+        match (u64::try_from(start), u64::try_from(end)) {
+            (Ok(start), Ok(end)) if start <= end && end <= most => Ok(start..end),
+            _ => Err(fault("offsets", format!("{start} to {end} of {most}, item {index}"))),
+        }
+    }
+
+    fn shape_at(&self, index: u64) -> Result<Vec<u64>> {
+        let column = self.described();
+        let ndim = column.ndim as u64;
+        let row = self.list.array_at(&i64::dtype(), &[ndim], column.shapes + index * ndim * 8)?;
+        let counts = (0..ndim).map(|dim| {
+            let count = row.get::<i64>(&[dim])?;
+            u64::try_from(count).map_err(|_| fault("shapes", format!("{count}, item {index}")))
+        });
+        counts.collect()
+    }
+
+    fn check_index(&self, index: u64) -> Result<()> {
+        if index < self.len() {
+            return Ok(());
+        }
+        Err(Error::IndexOutOfBounds { index: i128::from(index), count: self.len() })
+    }
+
+    fn expect(&self, kind: ColumnKind) -> Result<()> {
+        if self.kind() == kind {
+            return Ok(());
+        }
+        Err(Error::argument("column", format!("its items are {:?}, not {kind:?}", self.kind())))
+    }
+
+    fn has_no(&self, what: &str) -> Error {
+        Error::argument("column", format!("{:?} have no {what}", self.kind()))
+    }
+}

@@ -1,0 +1,271 @@
+//! What was put into a list comes out of it, and broken bytes are refused.
+
+use proptest::prelude::*;
+
+use super::format::{COLUMN_BYTES, HEADER_BYTES};
+use super::{Column, ColumnBuilder, ColumnKind, List};
+use crate::{Array, DType, Error, Number, Options};
+
+fn dtype(text: &str) -> DType {
+    DType::parse(text).expect("it is a dtype")
+}
+
+fn list(column: ColumnBuilder) -> List {
+    let made = List::create(column, &Options::default()).expect("there is room");
+    List::attach(&made.array().handle()).expect("it is there")
+}
+
+fn numbers(values: &[Option<i32>]) -> ColumnBuilder {
+    let mut column = ColumnBuilder::numbers(dtype("<i4")).expect("it can be shared");
+    for value in values {
+        match value {
+            Some(value) => column.push_number(&value.to_le_bytes()),
+            None => column.push_none(),
+        }
+        .expect("it is a number");
+    }
+    column
+}
+
+fn read_numbers(column: Column<'_>) -> Vec<Option<i32>> {
+    let integer = |number| match number {
+        Number::Integer(value) => i32::try_from(value).expect("it was one"),
+        other => panic!("no integer: {other:?}"),
+    };
+    (0..column.len()).map(|at| column.number(at).expect("it is there").map(integer)).collect()
+}
+
+/// A column with something of each kind.
+fn everything() -> ColumnBuilder {
+    let mut arrays = ColumnBuilder::arrays(dtype("<u2"), 2).expect("it can be shared");
+    arrays.push_array(&[1, 2], &[1, 0, 2, 0]).expect("it fits");
+    arrays.push_none().expect("anything may be None");
+    arrays.push_array(&[3, 1], &[5, 0, 6, 0, 7, 0]).expect("it fits");
+    let mut same = ColumnBuilder::arrays(dtype("|u1"), 1).expect("it can be shared");
+    let mut texts = ColumnBuilder::texts();
+    let mut bytes = ColumnBuilder::bytes();
+    let mut nothing = ColumnBuilder::nothing();
+    for number in 0..3u8 {
+        same.push_array(&[2], &[number, number + 1]).expect("it fits");
+        texts.push_text(["", "ä", "text"][usize::from(number)]).expect("it is a text");
+        bytes.push_bytes(&vec![number; usize::from(number)]).expect("they are bytes");
+        nothing.push_none().expect("it is None");
+    }
+    let mut lists = ColumnBuilder::lists(ColumnBuilder::texts());
+    for words in [&["a", "b"][..], &[], &["c"]] {
+        for word in words {
+            lists.field_mut(0).expect("there is one").push_text(word).expect("it is a text");
+        }
+        lists.push_list().expect("it is a list");
+    }
+    let mut records = ColumnBuilder::records([
+        ("number", numbers(&[Some(1), None, Some(-3)])),
+        ("array", arrays),
+        ("same", same),
+        ("text", texts),
+        ("bytes", bytes),
+        ("nothing", nothing),
+        ("words", lists),
+    ])
+    .expect("the names differ");
+    records.push_records(3).expect("each has three");
+    records
+}
+
+#[test]
+fn each_kind_comes_out_as_it_was_put_in() {
+    let list = list(everything());
+    assert_eq!((list.len(), list.items().kind()), (3, ColumnKind::Records));
+    let field = |name| list.items().field(name).expect("it is a field");
+    assert_eq!(read_numbers(field("number")), [Some(1), None, Some(-3)]);
+    let array = field("array").array(2).expect("it is an array");
+    assert_eq!((array.shape(), array.get::<u16>(&[2, 0]).ok()), (&[3, 1][..], Some(7)));
+    assert_eq!(field("array").is_none(1).ok(), Some(true));
+    assert_eq!(field("array").array(1).expect("it has no elements").shape(), [0, 0]);
+    let same = field("same");
+    assert!(matches!(same.offsets(), Err(Error::InvalidArgument { .. })), "all have one shape");
+    assert_eq!(same.values().expect("they have").to_bytes().ok(), Some(vec![0, 1, 1, 2, 2, 3]));
+    assert_eq!(same.array(1).expect("it is there").to_bytes().ok(), Some(vec![1, 2]));
+    let texts: Vec<_> = (0..3).map(|at| field("text").text(at).expect("UTF-8")).collect();
+    assert_eq!(texts, ["", "ä", "text"]);
+    assert_eq!(field("bytes").bytes(2).ok(), Some(vec![2, 2]));
+    assert_eq!((field("nothing").nulls(), field("nothing").is_none(0).ok()), (3, Some(true)));
+    let words = field("words");
+    let items = words.children().next().expect("it has items");
+    assert_eq!(
+        (words.list(0).ok(), words.list(1).ok(), words.list(2).ok()),
+        (Some(0..2), Some(2..2), Some(2..3))
+    );
+    assert_eq!(items.text(2).ok().as_deref(), Some("c"));
+    assert!(matches!(field("text").text(3), Err(Error::IndexOutOfBounds { index: 3, count: 3 })));
+    assert!(matches!(field("text").number(0), Err(Error::InvalidArgument { .. })));
+    assert!(list.items().field("other").is_none());
+}
+
+#[test]
+fn a_list_without_items_has_the_kind_that_it_was_given() {
+    for column in [numbers(&[]), ColumnBuilder::texts(), ColumnBuilder::nothing()] {
+        let kind = column.kind;
+        let list = list(column);
+        assert_eq!((list.len(), list.is_empty(), list.items().kind()), (0, true, kind));
+    }
+    let arrays = list(ColumnBuilder::arrays(dtype("<f4"), 3).expect("it can be shared"));
+    assert_eq!(
+        (arrays.items().ndim(), arrays.items().values().expect("none").shape()),
+        (3, &[0][..])
+    );
+}
+
+#[test]
+fn what_does_not_agree_is_refused_and_nothing_is_added() {
+    let mut column = numbers(&[Some(1)]);
+    assert!(column.push_number(&[1]).is_err());
+    assert!(column.push_text("text").is_err());
+    let mut arrays = ColumnBuilder::arrays(dtype("<f4"), 1).expect("it can be shared");
+    assert!(arrays.push_array(&[1, 1], &[0; 4]).is_err());
+    assert!(arrays.push_array(&[2], &[0; 4]).is_err());
+    assert_eq!((column.len(), arrays.len()), (1, 0));
+    let mut records =
+        ColumnBuilder::records([("a", column), ("b", arrays)]).expect("the names differ");
+    let refused = records.push_records(1).expect_err("b has none").to_string();
+    assert!(refused.contains("\"b\" has 0 items of 1"), "{refused}");
+    let twice = ColumnBuilder::records([("a", numbers(&[])), ("a", numbers(&[]))]);
+    assert!(twice.is_err_and(|error| error.to_string().contains("\"a\"")));
+    let deep = (0..16).fold(ColumnBuilder::texts(), |items, _| ColumnBuilder::lists(items));
+    assert!(matches!(
+        List::create(deep, &Options::default()),
+        Err(Error::InvalidArgument { argument: "columns", .. })
+    ));
+}
+
+#[test]
+fn an_array_of_another_dtype_is_no_list() {
+    let array = Array::create(dtype("|u1"), &[1000], &Options::default()).expect("there is room");
+    assert!(matches!(List::of(array), Err(Error::DTypeMismatch { .. })));
+    let list_dtype = DType::by_name("list", 1).expect("it is a name");
+    let zeros = Array::create(list_dtype, &[1000], &Options::default()).expect("there is room");
+    assert_eq!(fault_of(List::of(zeros)), "magic");
+}
+
+fn fault_of(list: crate::Result<List>) -> String {
+    match list.map(drop) {
+        Err(Error::InvalidList { field, .. }) => field,
+        other => panic!("it was not refused: {other:?}"),
+    }
+}
+
+/// A copy of a list with other bytes from a place on.
+#[allow(unsafe_code)]
+fn changed(list: &List, at: u64, bytes: &[u8]) -> Array {
+    let all = list.array().to_bytes().expect("there is memory");
+    let made =
+        Array::create(list.array().dtype().clone(), &[all.len() as u64], &Options::default())
+            .expect("there is room");
+    for (at, bytes) in [(0, &all[..]), (at, bytes)] {
+        // SAFETY: neither the vector nor the argument has elements of a new array.
+        unsafe { made.write_bytes(at, bytes) }.expect("it fits");
+    }
+    made
+}
+
+#[test]
+fn a_broken_header_or_column_is_refused_by_the_name_of_its_field() {
+    let list = list(everything());
+    let column = |number: u64, at: u64| HEADER_BYTES + number * COLUMN_BYTES + at;
+    let far = (1u64 << 40).to_le_bytes();
+    for (at, bytes, field) in [
+        (0, &b"x"[..], "magic"),
+        (8, &[2], "version"),
+        (12, &[0], "columns"),
+        (12, &[0xff, 0xff], "columns"),
+        (16, &far, "bytes"),
+        (24, &[4], "length"),
+        (32, &far, "texts_offset"),
+        (40, &far, "texts_bytes"),
+        (column(0, 0), &[77], "column 0: kind"),
+        (column(0, 4), &[6], "children"),
+        (column(0, 4), &[8], "children"),
+        (column(1, 2), &[1], "column 1: ndim"),
+        (column(1, 8), &[2], "column 1: values_bytes"),
+        (column(1, 16), &[4], "column 1: nulls"),
+        (column(1, 16), &[0], "column 1: validity_offset"),
+        (column(1, 24), &[1], "column 1: validity_offset"),
+        (column(1, 32), &far, "column 1: values_offset"),
+        (column(1, 40), &[1], "column 1: values_bytes"),
+        (column(1, 64), &far, "column 1: name_offset"),
+        (column(1, 76), &[2], "column 1: dtype_offset"),
+        (column(2, 2), &[0], "column 2: ndim"),
+        (column(2, 48), &far, "column 2: offsets_offset"),
+        (column(2, 56), &far, "column 2: shapes_offset"),
+        (column(3, 8), &[4], "column 3: values_bytes"),
+        (column(4, 56), &[64], "column 4: shapes_offset"),
+        (column(6, 16), &[1], "column 6: nulls"),
+        (column(7, 4), &[0], "column 7: children"),
+    ] {
+        assert_eq!(fault_of(List::of(changed(&list, at, bytes))), field, "byte {at}");
+    }
+}
+
+#[test]
+fn broken_offsets_shapes_and_texts_are_found_when_an_item_is_read() {
+    let list = list(everything());
+    let described = |number: usize| &list.layout.columns[number];
+    let read = |at, bytes: &[u8], read: fn(&List) -> Option<Error>| {
+        let broken = List::of(changed(&list, at, bytes)).expect("opening reads no offsets");
+        assert!(matches!(read(&broken), Some(Error::InvalidList { .. })), "byte {at}");
+    };
+    let text = |list: &List| list.items().field("text").and_then(|column| column.text(1).err());
+    let array = |list: &List| list.items().field("array").and_then(|column| column.array(2).err());
+    read(described(4).offsets + 8, &[0xff; 8], text);
+    read(described(4).offsets + 16, &[9], text);
+    read(described(4).values, &[0xff], text);
+    read(described(2).offsets + 16, &[9], array);
+    read(described(2).shapes + 32, &[9], array);
+    read(described(2).shapes + 32, &[0xff; 8], array);
+}
+
+proptest! {
+    #[test]
+    fn any_numbers_and_texts_come_out_as_they_were_put_in(
+        values in proptest::collection::vec(proptest::option::of(any::<i32>()), 0..100),
+        words in proptest::collection::vec(proptest::option::of(".{0,9}"), 0..100),
+    ) {
+        let made = list(numbers(&values));
+        prop_assert_eq!(read_numbers(made.items()), values);
+        let mut texts = ColumnBuilder::texts();
+        for word in &words {
+            match word {
+                Some(word) => texts.push_text(word).expect("it is a text"),
+                None => texts.push_none().expect("anything may be None"),
+            }
+        }
+        let made = list(texts);
+        for (at, word) in words.iter().enumerate() {
+            let at = at as u64;
+            prop_assert_eq!(made.items().is_none(at).expect("it is there"), word.is_none());
+            let found = made.items().text(at).expect("it is a text");
+            prop_assert_eq!(&found, word.as_deref().unwrap_or(""));
+        }
+    }
+
+    #[test]
+    fn no_bytes_make_a_reader_panic_or_leave_the_list(
+        at in 0u64..3000, bytes in proptest::collection::vec(any::<u8>(), 1..9),
+    ) {
+        let made = list(everything());
+        let at = at.min(made.size_bytes() - bytes.len() as u64);
+        if let Ok(broken) = List::of(changed(&made, at, &bytes)) {
+            read_all(broken.items());
+        }
+    }
+}
+
+/// Reads every item in every way. What they are does not matter.
+fn read_all(column: Column<'_>) {
+    let _ = (column.values(), column.offsets());
+    for at in 0..column.len().min(10) {
+        let _ = (column.is_none(at), column.number(at), column.text(at), column.bytes(at));
+        let _ = (column.array(at).and_then(|array| array.to_bytes()), column.list(at));
+    }
+    column.children().for_each(read_all);
+}
