@@ -1,4 +1,5 @@
-"""Writes the golden segments and their index from FORMAT.md alone, without the library.
+"""Writes the golden segments and their index from FORMAT.md alone, without the library, and the
+golden lists from LISTS.md.
 
     python ci/checks/golden/make.py            writes them again
     python ci/checks/golden/make.py --check    fails if the committed ones differ
@@ -10,6 +11,8 @@ import json
 import pathlib
 import struct
 import sys
+
+import list_bytes
 
 HERE = pathlib.Path(__file__).parent
 GENERATION = 4503599627370495
@@ -435,7 +438,7 @@ def one_item_a_line(index):
 
 
 def main():
-    made = files()
+    made = {**files(), **dict(list_bytes.files())}
     if "--check" in sys.argv:
         there = {
             str(p.relative_to(HERE)) for p in HERE.rglob("*") if p.is_file() and p.suffix != ".py"
@@ -446,8 +449,8 @@ def main():
             if not (HERE / name).exists() or (HERE / name).read_bytes() != made[name]
         ]
         if differing or there != set(made):
-            sys.exit(f"golden files differ from FORMAT.md: {differing or there ^ set(made)}")
-        print(f"{len(made)} golden files are what FORMAT.md says")
+            sys.exit(f"golden files differ from the pages: {differing or there ^ set(made)}")
+        print(f"{len(made)} golden files are what FORMAT.md and LISTS.md say")
         return
     for name, contents in made.items():
         path = HERE / name

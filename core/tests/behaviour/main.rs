@@ -37,6 +37,7 @@ mod leases;
 mod leftovers;
 mod linux;
 mod listings;
+mod lists;
 mod messages;
 mod names;
 mod npy;
