@@ -57,6 +57,9 @@ def seeds():
     yield "segment_file/last_epoch", FIRST_CELL + cells[:HEADS] + LAST_EPOCH + cells[HEADS + 8 :]
     named = (GOLDEN / "segments/bool_named").read_bytes()
     yield "segment_file/found_by_name", FOUND_BY_NAME + named
+    for path in sorted((GOLDEN / "lists").iterdir()):
+        for front in (0, 1):
+            yield f"list_bytes/{path.name}-{front}", bytes([front]) + path.read_bytes()
     yield from channel_seeds((GOLDEN / "channels/queue").read_bytes())
     yield from file_seeds()
     for kind, registry in enumerate(REGISTRIES):
