@@ -13,7 +13,7 @@ pub use build::ColumnBuilder;
 pub use format::ColumnKind;
 
 use crate::array::Array;
-use crate::element::Element;
+use crate::element::{Element, per_byte};
 use crate::system::Access;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
@@ -112,6 +112,40 @@ impl List {
     #[must_use]
     pub fn items(&self) -> Column<'_> {
         Column { list: self, number: 0 }
+    }
+
+    /// Returns the address of a byte of the list, from which so many on lie in it.
+    fn address(&self, at: u64, bytes: u64) -> Result<*const u8> {
+        match at.checked_add(bytes) {
+            Some(end) if end <= self.layout.bytes => {
+                Ok(self.array.as_ptr().cast_const().wrapping_add(at as usize))
+            }
+            _ => Err(fault("bytes", format!("{bytes} from {at} on, of {}", self.layout.bytes))),
+        }
+    }
+
+    /// Reads bytes that another process may be writing.
+    #[allow(unsafe_code)]
+    fn load<const N: usize>(&self, at: u64) -> Result<[u8; N]> {
+        let address = self.address(at, N as u64)?;
+        // SAFETY: `load` needs bytes that can be read. `address` checked that they lie in the list,
+        // and a list lies in its array, which `self` keeps.
+        Ok(unsafe { per_byte::load(address) })
+    }
+
+    fn load_i64(&self, at: u64) -> Result<i64> {
+        self.load(at).map(i64::from_le_bytes)
+    }
+
+    /// Copies bytes that another process may be writing.
+    #[allow(unsafe_code)]
+    fn copied(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
+        let address = self.address(at, bytes)?;
+        let mut copy = vec![0; bytes as usize];
+        // SAFETY: `copy` needs bytes that can be read, as in `load`, and room for them, which the
+        // new vector has.
+        unsafe { per_byte::copy(copy.as_mut_ptr(), address, copy.len()) };
+        Ok(copy)
     }
 
     /// Returns an array of so many elements from a byte of the list on.
@@ -232,8 +266,8 @@ impl<'a> Column<'a> {
         if column.kind == ColumnKind::Nothing || column.nulls == 0 {
             return Ok(column.kind == ColumnKind::Nothing);
         }
-        let bits = self.list.array_at(&u8::dtype(), &[1], column.validity + index / 8)?;
-        Ok(bits.get::<u8>(&[0])? >> (index % 8) & 1 == 0)
+        let [bits] = self.list.load(column.validity + index / 8)?;
+        Ok(bits >> (index % 8) & 1 == 0)
     }
 
     /// Returns a number, and `None` for one that is None.
@@ -304,16 +338,15 @@ impl<'a> Column<'a> {
 
     fn bytes_of(&self, index: u64) -> Result<Vec<u8>> {
         let range = self.range(index)?;
-        let start = self.described().values + range.start;
-        self.list.array_at(&u8::dtype(), &[range.end - range.start], start)?.to_bytes()
+        self.list.copied(self.described().values + range.start, range.end - range.start)
     }
 
     /// Returns from where to where an item has values: in elements, bytes, or items of the child.
     fn range(&self, index: u64) -> Result<Range<u64>> {
         self.check_index(index)?;
         let column = self.described();
-        let pair = self.list.array_at(&i64::dtype(), &[2], column.offsets + index * 8)?;
-        let (start, end) = (pair.get::<i64>(&[0])?, pair.get::<i64>(&[1])?);
+        let at = column.offsets + index * 8;
+        let (start, end) = (self.list.load_i64(at)?, self.list.load_i64(at + 8)?);
         let most = match (column.kind, &column.dtype) {
             (ColumnKind::Lists, _) => self.children().next().map_or(0, |child| child.len()),
             (_, Some(dtype)) => column.values_bytes / dtype.itemsize().max(1),
@@ -328,9 +361,8 @@ impl<'a> Column<'a> {
     fn shape_at(&self, index: u64) -> Result<Vec<u64>> {
         let column = self.described();
         let ndim = column.ndim as u64;
-        let row = self.list.array_at(&i64::dtype(), &[ndim], column.shapes + index * ndim * 8)?;
         let counts = (0..ndim).map(|dim| {
-            let count = row.get::<i64>(&[dim])?;
+            let count = self.list.load_i64(column.shapes + (index * ndim + dim) * 8)?;
             u64::try_from(count).map_err(|_| fault("shapes", format!("{count}, item {index}")))
         });
         counts.collect()
