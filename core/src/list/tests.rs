@@ -256,6 +256,7 @@ proptest! {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "each case takes it ten seconds, and the fuzzer does the same")]
     fn no_bytes_make_a_reader_panic_or_leave_the_list(
         at in 0u64..3000, bytes in proptest::collection::vec(any::<u8>(), 1..9),
     ) {
