@@ -3,7 +3,7 @@
 import json
 import struct
 
-KINDS = ("numbers", "arrays", "texts", "bytes", "records", "lists", "pickles", "nothing")
+KINDS = ("numbers", "arrays", "strings", "bytes", "records", "lists", "pickles", "nothing")
 CODES = {"|u1": "B", "<i4": "i", "<i8": "q", "<f8": "d", "<u2": "H"}
 
 
@@ -29,7 +29,7 @@ class Column:
                     yield self.packed(0 if item is None else item)
                 case "arrays":
                     yield b"".join(map(self.packed, [] if item is None else item["elements"]))
-                case "texts":
+                case "strings":
                     yield (item or "").encode()
                 case "bytes" | "pickles":
                     yield bytes.fromhex(item or "")
@@ -147,17 +147,17 @@ def lists():
         "one_shape": Column(
             "arrays", [array([2, 2], *range(at, at + 4)) for at in range(3)], "|u1", 2, uniform=True
         ),
-        "texts": Column("texts", words),
+        "strings": Column("strings", words),
         "bytes": Column("bytes", ["00ff", "", None]),
         "nothing": Column("nothing", [None] * 3),
         "nested": nested(
             [[["a"], []], None, [["b", None]]],
-            nested([["a"], [], ["b", None]], Column("texts", ["a", "b", None])),
+            nested([["a"], [], ["b", None]], Column("strings", ["a", "b", None])),
         ),
         "records": record(
             [
                 ("label", Column("numbers", [3, None, 5, 7], "<i4")),
-                ("text", Column("texts", words)),
+                ("text", Column("strings", words)),
                 ("samples", Column("arrays", ragged, "<f8", 1)),
                 ("no name, but «UTF-8»", Column("nothing", [None] * 4)),
             ]

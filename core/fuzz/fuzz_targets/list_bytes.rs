@@ -51,7 +51,7 @@ fn read(list: &List, column: Column<'_>) {
         if let Ok(array) = column.array(at) {
             assert_inside(list, &array);
         }
-        let (text, bytes) = (column.text(at), column.bytes(at));
+        let (text, bytes) = (column.string(at), column.bytes(at));
         assert!(text.is_err() || bytes.is_err(), "item {at} is of two kinds");
         if let (Ok(items), Some(child)) = (column.list(at), column.children().next()) {
             assert!(items.start <= items.end && items.end <= child.len(), "{items:?}");

@@ -16,10 +16,8 @@ use crate::value::shape::{MAX_NDIM, size_bytes};
 #[derive(Debug)]
 pub struct ColumnBuilder {
     pub(super) kind: ColumnKind,
-    item: u8,
     dtype: Option<DType>,
     ndim: usize,
-    class: String,
     length: u64,
     nulls: u64,
     /// One bit for each item, from the first None on.
@@ -39,10 +37,8 @@ impl ColumnBuilder {
     fn of(kind: ColumnKind) -> Self {
         Self {
             kind,
-            item: 0,
             dtype: None,
             ndim: 0,
-            class: String::new(),
             length: 0,
             nulls: 0,
             validity: Vec::new(),
@@ -77,10 +73,10 @@ impl ColumnBuilder {
         Ok(Self { dtype: Some(dtype), ndim, ..Self::of(ColumnKind::Arrays) })
     }
 
-    /// A column of texts.
+    /// A column of strings.
     #[must_use]
-    pub fn texts() -> Self {
-        Self::of(ColumnKind::Texts)
+    pub fn strings() -> Self {
+        Self::of(ColumnKind::Strings)
     }
 
     /// A column of bytes.
@@ -171,12 +167,12 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Adds a text.
+    /// Adds a string.
     ///
     /// # Errors
     /// [`Error::InvalidArgument`] for another kind of column.
-    pub fn push_text(&mut self, text: &str) -> Result<()> {
-        self.expect(ColumnKind::Texts)?;
+    pub fn push_string(&mut self, text: &str) -> Result<()> {
+        self.expect(ColumnKind::Strings)?;
         self.add_bytes(text.as_bytes());
         Ok(())
     }
@@ -224,6 +220,7 @@ impl ColumnBuilder {
     /// # Errors
     /// [`Error::InvalidArgument`] for lists, if items were added that no list has yet.
     pub fn push_none(&mut self) -> Result<()> {
+        self.check_lists()?;
         match self.kind {
             ColumnKind::Numbers => {
                 let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize) as usize;
@@ -233,9 +230,6 @@ impl ColumnBuilder {
                 for (_, column) in &mut self.children {
                     column.push_none()?;
                 }
-            }
-            ColumnKind::Lists if self.children[0].1.length as i64 != self.end => {
-                return Err(Error::argument("column", "items were added that no list has"));
             }
             _ => {}
         }
@@ -253,6 +247,19 @@ impl ColumnBuilder {
         self.nulls += 1;
         self.set_bit(false);
         Ok(())
+    }
+
+    /// Refuses None behind items that no list has, in this column or in a field.
+    fn check_lists(&self) -> Result<()> {
+        match self.kind {
+            ColumnKind::Lists if self.children[0].1.length as i64 != self.end => {
+                Err(Error::argument("column", "items were added that no list has"))
+            }
+            ColumnKind::Records => {
+                self.children.iter().try_for_each(|(_, column)| column.check_lists())
+            }
+            _ => Ok(()),
+        }
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) {
@@ -395,7 +402,7 @@ impl Plan {
         let values = std::mem::take(&mut column.values);
         let values_bytes = values.len() as u64;
         let dtype = column.dtype.as_ref().map_or("", DType::json).to_owned();
-        let mut head = vec![column.kind as u8, column.item];
+        let mut head = vec![column.kind as u8, 0];
         head.extend((column.ndim as u16).to_le_bytes());
         head.extend((column.children.len() as u32).to_le_bytes());
         let has_values = column.kind.has_values();
@@ -411,7 +418,7 @@ impl Plan {
         for field in fields {
             head.extend(field.to_le_bytes());
         }
-        for text in [&name, &dtype, &column.class] {
+        for text in [&name, &dtype] {
             head.extend((self.texts.len() as u32).to_le_bytes());
             head.extend((text.len() as u32).to_le_bytes());
             self.texts.extend(text.as_bytes());

@@ -30,7 +30,7 @@ pub enum ColumnKind {
     /// Arrays of one dtype and one number of dimensions.
     Arrays = 2,
     /// UTF-8.
-    Texts = 3,
+    Strings = 3,
     /// Bytes.
     Bytes = 4,
     /// Records with the same fields, a column each.
@@ -47,7 +47,7 @@ impl ColumnKind {
     const ALL: [Self; 8] = [
         Self::Numbers,
         Self::Arrays,
-        Self::Texts,
+        Self::Strings,
         Self::Bytes,
         Self::Records,
         Self::Lists,
@@ -64,12 +64,12 @@ impl ColumnKind {
     }
 
     pub(super) fn has_values(self) -> bool {
-        matches!(self, Self::Numbers | Self::Arrays | Self::Texts | Self::Bytes | Self::Pickles)
+        matches!(self, Self::Numbers | Self::Arrays | Self::Strings | Self::Bytes | Self::Pickles)
     }
 
     /// Whether items have values from one offset to the next. Arrays of one shape have no offsets.
     pub(super) fn has_offsets(self) -> bool {
-        matches!(self, Self::Arrays | Self::Texts | Self::Bytes | Self::Lists | Self::Pickles)
+        matches!(self, Self::Arrays | Self::Strings | Self::Bytes | Self::Lists | Self::Pickles)
     }
 }
 
@@ -78,8 +78,6 @@ impl ColumnKind {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnLayout {
     pub(super) kind: ColumnKind,
-    /// What Python makes of an item.
-    pub(super) item: u8,
     pub(super) ndim: usize,
     pub(super) length: u64,
     pub(super) nulls: u64,
@@ -90,7 +88,6 @@ pub(super) struct ColumnLayout {
     pub(super) shapes: u64,
     pub(super) name: String,
     pub(super) dtype: Option<DType>,
-    pub(super) class: String,
     /// The numbers of the children.
     pub(super) children: Vec<usize>,
     /// The shape that all arrays have, if they have no offsets.
@@ -254,7 +251,6 @@ impl<'a> Reader<'a> {
         let dtype = self.text("dtype_offset", &fields, 72)?;
         let mut column = ColumnLayout {
             kind,
-            item: fields.0[1],
             ndim: usize::from(fields.u16(2)),
             length: fields.u64(8),
             nulls: fields.u64(16),
@@ -265,7 +261,6 @@ impl<'a> Reader<'a> {
             shapes: fields.u64(56),
             name: self.text("name_offset", &fields, 64)?,
             dtype: None,
-            class: self.text("class_offset", &fields, 80)?,
             children: Vec::new(),
             shape: None,
         };

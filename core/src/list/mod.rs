@@ -1,5 +1,5 @@
-//! Lists: immutable sequences of numbers, arrays, texts, bytes or records in the bytes of an array,
-//! in Arrow's layout. core/LISTS.md says what the bytes are.
+//! Lists: immutable sequences of numbers, arrays, strings, bytes or records in the bytes of an
+//! array, in Arrow's layout. core/LISTS.md says what the bytes are.
 
 mod format;
 mod build;
@@ -29,10 +29,10 @@ const DTYPE_NAME: &str = "list";
 /// ```
 /// use shmarray::{ColumnBuilder, DType, List, Number, Options};
 ///
-/// let mut texts = ColumnBuilder::texts();
+/// let mut texts = ColumnBuilder::strings();
 /// let mut samples = ColumnBuilder::arrays(DType::parse("|u1")?, 1)?;
 /// for text in ["one", "fifteen"] {
-///     texts.push_text(text)?;
+///     texts.push_string(text)?;
 ///     samples.push_array(&[text.len() as u64], text.as_bytes())?;
 /// }
 /// let mut records = ColumnBuilder::records([("text", texts), ("sample", samples)])?;
@@ -42,7 +42,7 @@ const DTYPE_NAME: &str = "list";
 /// let again = List::attach(&list.array().handle())?; // in another process
 /// let sample = again.items().field("sample").expect("it is a field");
 /// assert_eq!(sample.array(1)?.get_number(&[2])?, Number::Integer(i128::from(b'f')));
-/// assert_eq!(again.items().field("text").expect("it is a field").text(0)?, "one");
+/// assert_eq!(again.items().field("text").expect("it is a field").string(0)?, "one");
 /// # Ok::<(), shmarray::Error>(())
 /// ```
 #[derive(Clone)]
@@ -234,7 +234,7 @@ impl<'a> Column<'a> {
         let bytes = u8::dtype();
         let dtype = match column.kind {
             ColumnKind::Numbers | ColumnKind::Arrays => column.dtype.as_ref().unwrap_or(&bytes),
-            ColumnKind::Texts | ColumnKind::Bytes | ColumnKind::Pickles => &bytes,
+            ColumnKind::Strings | ColumnKind::Bytes | ColumnKind::Pickles => &bytes,
             _ => return Err(self.has_no("values")),
         };
         let count = match column.kind {
@@ -308,12 +308,12 @@ impl<'a> Column<'a> {
         self.list.array_at(dtype, &shape, column.values + range.start * dtype.itemsize())
     }
 
-    /// Returns a text.
+    /// Returns a string.
     ///
     /// # Errors
     /// As for [`Column::array`]; [`Error::InvalidList`] also when it is not UTF-8.
-    pub fn text(&self, index: u64) -> Result<String> {
-        self.expect(ColumnKind::Texts)?;
+    pub fn string(&self, index: u64) -> Result<String> {
+        self.expect(ColumnKind::Strings)?;
         String::from_utf8(self.bytes_of(index)?)
             .map_err(|error| fault("values", format!("item {index}: {error}")))
     }

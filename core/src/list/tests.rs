@@ -46,19 +46,19 @@ fn everything() -> ColumnBuilder {
     arrays.push_none().expect("anything may be None");
     arrays.push_array(&[3, 1], &[5, 0, 6, 0, 7, 0]).expect("it fits");
     let mut same = ColumnBuilder::arrays(dtype("|u1"), 1).expect("it can be shared");
-    let mut texts = ColumnBuilder::texts();
+    let mut texts = ColumnBuilder::strings();
     let mut bytes = ColumnBuilder::bytes();
     let mut nothing = ColumnBuilder::nothing();
     for number in 0..3u8 {
         same.push_array(&[2], &[number, number + 1]).expect("it fits");
-        texts.push_text(["", "ä", "text"][usize::from(number)]).expect("it is a text");
+        texts.push_string(["", "ä", "text"][usize::from(number)]).expect("it is a text");
         bytes.push_bytes(&vec![number; usize::from(number)]).expect("they are bytes");
         nothing.push_none().expect("it is None");
     }
-    let mut lists = ColumnBuilder::lists(ColumnBuilder::texts());
+    let mut lists = ColumnBuilder::lists(ColumnBuilder::strings());
     for words in [&["a", "b"][..], &[], &["c"]] {
         for word in words {
-            lists.field_mut(0).expect("there is one").push_text(word).expect("it is a text");
+            lists.field_mut(0).expect("there is one").push_string(word).expect("it is a text");
         }
         lists.push_list().expect("it is a list");
     }
@@ -90,7 +90,7 @@ fn each_kind_comes_out_as_it_was_put_in() {
     assert!(matches!(same.offsets(), Err(Error::InvalidArgument { .. })), "all have one shape");
     assert_eq!(same.values().expect("they have").to_bytes().ok(), Some(vec![0, 1, 1, 2, 2, 3]));
     assert_eq!(same.array(1).expect("it is there").to_bytes().ok(), Some(vec![1, 2]));
-    let texts: Vec<_> = (0..3).map(|at| field("text").text(at).expect("UTF-8")).collect();
+    let texts: Vec<_> = (0..3).map(|at| field("text").string(at).expect("UTF-8")).collect();
     assert_eq!(texts, ["", "ä", "text"]);
     assert_eq!(field("bytes").bytes(2).ok(), Some(vec![2, 2]));
     assert_eq!((field("nothing").nulls(), field("nothing").is_none(0).ok()), (3, Some(true)));
@@ -100,15 +100,15 @@ fn each_kind_comes_out_as_it_was_put_in() {
         (words.list(0).ok(), words.list(1).ok(), words.list(2).ok()),
         (Some(0..2), Some(2..2), Some(2..3))
     );
-    assert_eq!(items.text(2).ok().as_deref(), Some("c"));
-    assert!(matches!(field("text").text(3), Err(Error::IndexOutOfBounds { index: 3, count: 3 })));
+    assert_eq!(items.string(2).ok().as_deref(), Some("c"));
+    assert!(matches!(field("text").string(3), Err(Error::IndexOutOfBounds { index: 3, count: 3 })));
     assert!(matches!(field("text").number(0), Err(Error::InvalidArgument { .. })));
     assert!(list.items().field("other").is_none());
 }
 
 #[test]
 fn a_list_without_items_has_the_kind_that_it_was_given() {
-    for column in [numbers(&[]), ColumnBuilder::texts(), ColumnBuilder::nothing()] {
+    for column in [numbers(&[]), ColumnBuilder::strings(), ColumnBuilder::nothing()] {
         let kind = column.kind;
         let list = list(column);
         assert_eq!((list.len(), list.is_empty(), list.items().kind()), (0, true, kind));
@@ -124,7 +124,7 @@ fn a_list_without_items_has_the_kind_that_it_was_given() {
 fn what_does_not_agree_is_refused_and_nothing_is_added() {
     let mut column = numbers(&[Some(1)]);
     assert!(column.push_number(&[1]).is_err());
-    assert!(column.push_text("text").is_err());
+    assert!(column.push_string("text").is_err());
     let mut arrays = ColumnBuilder::arrays(dtype("<f4"), 1).expect("it can be shared");
     assert!(arrays.push_array(&[1, 1], &[0; 4]).is_err());
     assert!(arrays.push_array(&[2], &[0; 4]).is_err());
@@ -135,7 +135,7 @@ fn what_does_not_agree_is_refused_and_nothing_is_added() {
     assert!(refused.contains("\"b\" has 0 items of 1"), "{refused}");
     let twice = ColumnBuilder::records([("a", numbers(&[])), ("a", numbers(&[]))]);
     assert!(twice.is_err_and(|error| error.to_string().contains("\"a\"")));
-    let deep = (0..16).fold(ColumnBuilder::texts(), |items, _| ColumnBuilder::lists(items));
+    let deep = (0..16).fold(ColumnBuilder::strings(), |items, _| ColumnBuilder::lists(items));
     assert!(matches!(
         List::create(deep, &Options::default()),
         Err(Error::InvalidArgument { argument: "columns", .. })
@@ -221,7 +221,7 @@ fn broken_offsets_shapes_and_texts_are_found_when_an_item_is_read() {
         let broken = List::of(changed(&list, at, bytes)).expect("opening reads no offsets");
         assert!(matches!(read(&broken), Some(Error::InvalidList { .. })), "byte {at}");
     };
-    let text = |list: &List| list.items().field("text").and_then(|column| column.text(1).err());
+    let text = |list: &List| list.items().field("text").and_then(|column| column.string(1).err());
     let array = |list: &List| list.items().field("array").and_then(|column| column.array(2).err());
     read(described(4).offsets + 8, &[0xff; 8], text);
     read(described(4).offsets + 16, &[9], text);
@@ -239,10 +239,10 @@ proptest! {
     ) {
         let made = list(numbers(&values));
         prop_assert_eq!(read_numbers(made.items()), values);
-        let mut texts = ColumnBuilder::texts();
+        let mut texts = ColumnBuilder::strings();
         for word in &words {
             match word {
-                Some(word) => texts.push_text(word).expect("it is a text"),
+                Some(word) => texts.push_string(word).expect("it is a text"),
                 None => texts.push_none().expect("anything may be None"),
             }
         }
@@ -250,7 +250,7 @@ proptest! {
         for (at, word) in words.iter().enumerate() {
             let at = at as u64;
             prop_assert_eq!(made.items().is_none(at).expect("it is there"), word.is_none());
-            let found = made.items().text(at).expect("it is a text");
+            let found = made.items().string(at).expect("it is a text");
             prop_assert_eq!(&found, word.as_deref().unwrap_or(""));
         }
     }
@@ -272,7 +272,7 @@ proptest! {
 fn read_all(column: Column<'_>) {
     let _ = (column.values(), column.offsets());
     for at in 0..column.len().min(10) {
-        let _ = (column.is_none(at), column.number(at), column.text(at), column.bytes(at));
+        let _ = (column.is_none(at), column.number(at), column.string(at), column.bytes(at));
         let _ = (column.array(at).and_then(|array| array.to_bytes()), column.list(at));
     }
     column.children().for_each(read_all);

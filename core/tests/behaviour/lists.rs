@@ -37,7 +37,7 @@ fn item(column: Column<'_>, at: u64) -> Value {
             let elements = (0..count).map(|at| number(flat.get_number(&[at]).unwrap()));
             json!({"shape": array.shape(), "elements": elements.collect::<Vec<_>>()})
         }
-        ColumnKind::Texts => column.text(at).unwrap().into(),
+        ColumnKind::Strings => column.string(at).unwrap().into(),
         ColumnKind::Bytes => {
             let bytes = column.bytes(at).unwrap();
             bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into()
@@ -82,12 +82,12 @@ fn golden_lists_are_read_as_what_they_were() {
 #[test]
 fn a_list_has_a_name_and_is_given_back_as_an_array_is() {
     scenario(|| {
-        let mut texts = ColumnBuilder::texts();
-        texts.push_text("one").unwrap();
+        let mut texts = ColumnBuilder::strings();
+        texts.push_string("one").unwrap();
         let made = List::create(texts, &Options::new().name("words").persist(true)).unwrap();
         drop(made);
         let words = List::attach("words").unwrap();
-        assert_eq!(words.items().text(0).unwrap(), "one");
+        assert_eq!(words.items().string(0).unwrap(), "one");
         assert!(words.array().is_readonly());
         drop(words);
         unlink("words").unwrap();
