@@ -90,6 +90,16 @@ impl Reader {
         Ok(next)
     }
 
+    /// Whether the message of a numbered slot was published. `next` is the number of the next one.
+    pub(super) fn has_published(&self, slot: u32, head: &Vec<u64>, next: u64) -> Result<bool> {
+        let sole = SoleWord(self.field(SOLE_OFFSET)?);
+        if read_only::is_of_session(head, sole, slot, next) {
+            return Ok(true);
+        }
+        let (number, published) = read_only::number_and_ring(head, slot);
+        Ok(self.ring(number)? == published)
+    }
+
     /// Returns the number of the next message of a sole sender.
     fn next_of_sole(&self, sole: SoleWord) -> Result<u64> {
         let at = self.layout.ends_offset + sole.end().min(self.layout.ends - 1) * END_BYTES;

@@ -97,8 +97,8 @@ pub(super) type Words = Vec<u64>;
 /// What a process sees that may only read.
 pub(super) mod read_only {
     use super::{
-        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, SoleWord, WORD,
-        Words,
+        DROPPED, HELD, LOANED, NUMBER, NUMBER_SHIFT, NUMBERED, SLOT_MASK, SlotWord, SoleWord,
+        State, WORD, Words,
     };
 
     /// The number of the message in a ring word.
@@ -129,12 +129,29 @@ pub(super) mod read_only {
         has_message(after, number) && life(before) == life(after)
     }
 
+    /// Whether the sole sender has published the message of a slot that is numbered. `next` is the
+    /// number of the next message.
+    pub(crate) fn is_of_session(head: &Words, session: SoleWord, slot: u32, next: u64) -> bool {
+        let number = head[NUMBER];
+        let is_open = !matches!(session.state(), State::General | State::Opening);
+        is_open
+            && SlotWord(head[WORD]).is_numbered_in(session)
+            && session.home(number) == slot
+            && number < next
+    }
+
+    /// The number that a slot has or is to have, and the ring's word of its message.
+    pub(crate) fn number_and_ring(head: &Words, slot: u32) -> (u64, u64) {
+        (head[NUMBER], head[NUMBER] << NUMBER_SHIFT | u64::from(slot))
+    }
+
     /// The use of a slot, for people.
     pub(crate) enum SlotUse {
         Free,
         /// By an end.
         Loaned(u32),
-        Queued,
+        /// By an end, which publishes it, or has.
+        Numbered(u32),
         /// By an end.
         Held(u32),
     }
@@ -143,7 +160,7 @@ pub(super) mod read_only {
         let word = SlotWord(head[WORD]);
         match word.state() {
             LOANED => SlotUse::Loaned(word.end()),
-            NUMBERED => SlotUse::Queued,
+            NUMBERED => SlotUse::Numbered(word.end()),
             HELD => SlotUse::Held(word.end()),
             _ => SlotUse::Free,
         }

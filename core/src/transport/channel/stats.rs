@@ -90,11 +90,11 @@ impl ChannelStats {
         for slot in 0..layout.slots {
             let head = reader.slot_head(slot)?;
             match read_only::slot_use(&head) {
-                SlotUse::Loaned(end) => {
+                SlotUse::Numbered(_) if reader.has_published(slot, &head, next)? => queued += 1,
+                SlotUse::Loaned(end) | SlotUse::Numbered(end) => {
                     loaned += 1;
                     loaned_by.get_mut(end as usize).into_iter().for_each(|count| *count += 1);
                 }
-                SlotUse::Queued => queued += 1,
                 SlotUse::Held(end) => {
                     held += 1;
                     held_by.get_mut(end as usize).into_iter().for_each(|count| *count += 1);

@@ -6,12 +6,18 @@ use std::os::unix::fs::FileExt;
 use shmarray::{Channel, ChannelOptions, ChannelStats, Loaned};
 
 use super::deaths::peer_that;
-use super::{AT_ONCE, can_loan, create, is_nothing_there, message, number, open, receive, send};
+use super::{
+    AT_ONCE, can_loan, create, is_nothing_there, message, number, open, open_as_sender, receive,
+    send,
+};
 use crate::support::{Peer, directory, fork, is_peer, scenario, serve};
 
 /// The sole word of FORMAT.md, "Channel, kind 3", and its state SOLE.
 const SOLE_WORD: u64 = 4096 + 664;
 const SOLE: u64 = 2;
+/// States of a slot.
+const LOANED: u64 = 1;
+const NUMBERED: u64 = 2;
 
 fn is_sole() -> bool {
     let file = fs::File::open(directory().join("shmarray-name-numbers")).unwrap();
@@ -142,6 +148,33 @@ fn threads_that_share_a_channel_send_each_message_once() {
             let its = received.iter().filter(|value| **value / EACH == thread);
             assert!(its.copied().eq(thread * EACH..(thread + 1) * EACH));
         }
+    });
+}
+
+/// As a sender leaves it that is killed between the slot's number and the ring's word.
+#[test]
+fn a_message_that_was_numbered_and_not_published_is_not_queued() {
+    scenario(|| {
+        let channel = create(&ChannelOptions::new().slots(4));
+        let _other = open_as_sender();
+        let dead = peer_that(&["loan"]);
+        let path = directory().join("shmarray-name-numbers");
+        let file = fs::File::options().read(true).write(true).open(path).unwrap();
+        let mut at = [0; 4];
+        file.read_exact_at(&mut at, 4096 + 32).unwrap();
+        let slot_word = u64::from(u32::from_le_bytes(at));
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, slot_word).unwrap();
+        let word = u64::from_le_bytes(word);
+        assert_eq!(word & 7, LOANED);
+        file.write_all_at(&1000_u64.to_le_bytes(), slot_word + 8).unwrap();
+        file.write_all_at(&(word & !7 | NUMBERED).to_le_bytes(), slot_word).unwrap();
+        let stats = ChannelStats::read("numbers").unwrap();
+        assert_eq!((stats.loaned, stats.queued), (1, 0));
+        dead.kill();
+        assert!(is_nothing_there(&channel)); // it recovers
+        let stats = ChannelStats::read("numbers").unwrap();
+        assert_eq!((stats.loaned, stats.queued), (0, 0));
     });
 }
 
