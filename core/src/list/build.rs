@@ -3,7 +3,7 @@
 use std::cell::RefCell;
 
 use super::format::{
-    ALIGNMENT, COLUMN_BYTES, ColumnKind, HEADER_BYTES, MAGIC, MAX_COLUMNS, MAX_DEPTH,
+    ALIGNMENT, COLUMN_BYTES, ColumnKind, HEADER_BYTES, ItemType, MAGIC, MAX_COLUMNS, MAX_DEPTH,
     MAX_TEXTS_BYTES, VERSION,
 };
 use crate::Options;
@@ -16,6 +16,7 @@ use crate::value::shape::{MAX_NDIM, size_bytes};
 #[derive(Debug)]
 pub struct ColumnBuilder {
     pub(super) kind: ColumnKind,
+    item: ItemType,
     dtype: Option<DType>,
     ndim: usize,
     length: u64,
@@ -37,6 +38,7 @@ impl ColumnBuilder {
     fn of(kind: ColumnKind) -> Self {
         Self {
             kind,
+            item: ItemType::Plain,
             dtype: None,
             ndim: 0,
             length: 0,
@@ -85,6 +87,12 @@ impl ColumnBuilder {
         Self::of(ColumnKind::Bytes)
     }
 
+    /// A column of pickles of Python, which only Python reads.
+    #[must_use]
+    pub fn pickles() -> Self {
+        Self::of(ColumnKind::Pickles)
+    }
+
     /// A column of nothing but None.
     #[must_use]
     pub fn nothing() -> Self {
@@ -115,6 +123,28 @@ impl ColumnBuilder {
     #[must_use]
     pub fn lists(items: Self) -> Self {
         Self { children: vec![(String::new(), items)], ..Self::of(ColumnKind::Lists) }
+    }
+
+    /// Says what Python makes of an item.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the kind has no such items.
+    pub fn set_item_type(&mut self, item: ItemType) -> Result<()> {
+        let kind = match item {
+            ItemType::Plain => self.kind,
+            ItemType::Scalar => ColumnKind::Numbers,
+            ItemType::Tuple => ColumnKind::Lists,
+            ItemType::Class(_) => ColumnKind::Records,
+        };
+        self.expect(kind)?;
+        self.item = item;
+        Ok(())
+    }
+
+    /// Returns what its items are.
+    #[must_use]
+    pub fn kind(&self) -> ColumnKind {
+        self.kind
     }
 
     /// Returns how many items it has.
@@ -184,6 +214,36 @@ impl ColumnBuilder {
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.expect(ColumnKind::Bytes)?;
         self.add_bytes(bytes);
+        Ok(())
+    }
+
+    /// Adds a pickle of protocol 5, and the buffers that it takes out of band.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for another kind of column.
+    pub fn push_pickle(&mut self, stream: &[u8], buffers: &[&[u8]]) -> Result<()> {
+        self.expect(ColumnKind::Pickles)?;
+        let start = self.values.len();
+        let mut end = 16 + 16 * buffers.len() as u64 + stream.len() as u64;
+        self.values.extend((buffers.len() as u64).to_le_bytes());
+        self.values.extend((stream.len() as u64).to_le_bytes());
+        for buffer in buffers {
+            let at = end.next_multiple_of(ALIGNMENT);
+            end = at + buffer.len() as u64;
+            self.values.extend(at.to_le_bytes());
+            self.values.extend((buffer.len() as u64).to_le_bytes());
+        }
+        self.values.extend_from_slice(stream);
+        let next_part = |values: &mut Vec<u8>| {
+            let bytes = (values.len() - start).next_multiple_of(ALIGNMENT as usize);
+            values.resize(start + bytes, 0);
+        };
+        for buffer in buffers {
+            next_part(&mut self.values);
+            self.values.extend_from_slice(buffer);
+        }
+        next_part(&mut self.values);
+        self.end_at(self.values.len() as i64);
         Ok(())
     }
 
@@ -402,7 +462,7 @@ impl Plan {
         let values = std::mem::take(&mut column.values);
         let values_bytes = values.len() as u64;
         let dtype = column.dtype.as_ref().map_or("", DType::json).to_owned();
-        let mut head = vec![column.kind as u8, 0];
+        let mut head = vec![column.kind as u8, column.item.number()];
         head.extend((column.ndim as u16).to_le_bytes());
         head.extend((column.children.len() as u32).to_le_bytes());
         let has_values = column.kind.has_values();
@@ -418,7 +478,11 @@ impl Plan {
         for field in fields {
             head.extend(field.to_le_bytes());
         }
-        for text in [&name, &dtype] {
+        let class = match &column.item {
+            ItemType::Class(class) => class.as_str(),
+            _ => "",
+        };
+        for text in [name.as_str(), &dtype, class] {
             head.extend((self.texts.len() as u32).to_le_bytes());
             head.extend((text.len() as u32).to_le_bytes());
             self.texts.extend(text.as_bytes());

@@ -73,11 +73,50 @@ impl ColumnKind {
     }
 }
 
+/// What Python makes of an item. Other languages need not read it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ItemType {
+    /// What the kind is: a scalar of NumPy, an array, a string, bytes, a dict, a list.
+    #[default]
+    Plain,
+    /// A `bool`, `int`, `float` or `complex`, for numbers.
+    Scalar,
+    /// A `tuple`, for lists.
+    Tuple,
+    /// An object of a class, for records: its module, a line feed, and its qualified name.
+    Class(String),
+}
+
+impl ItemType {
+    pub(super) fn number(&self) -> u8 {
+        match self {
+            Self::Plain => 0,
+            Self::Scalar => 1,
+            Self::Tuple => 2,
+            Self::Class(_) => 3,
+        }
+    }
+
+    /// Returns the type that a column says, or `None` if its kind has no such items. A number that
+    /// this library does not know is what the kind is.
+    fn of(number: u8, kind: ColumnKind, class: String) -> Option<Self> {
+        let (item, its_kind) = match number {
+            1 => (Self::Scalar, ColumnKind::Numbers),
+            2 => (Self::Tuple, ColumnKind::Lists),
+            3 => (Self::Class(class), ColumnKind::Records),
+            _ => return Some(Self::Plain),
+        };
+        (kind == its_kind).then_some(item)
+    }
+}
+
 /// A column as it is described. The offsets count from the first byte of the list, and are 0 for
 /// what the column does not have.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct ColumnLayout {
     pub(super) kind: ColumnKind,
+    pub(super) item: ItemType,
     pub(super) ndim: usize,
     pub(super) length: u64,
     pub(super) nulls: u64,
@@ -249,8 +288,12 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| fault("kind", format!("{}", fields.0[0])))?;
         let children = fields.u32(4);
         let dtype = self.text("dtype_offset", &fields, 72)?;
+        let class = self.text("class_offset", &fields, 80)?;
+        let item = ItemType::of(fields.0[1], kind, class)
+            .ok_or_else(|| fault("item", format!("{} of {kind:?}", fields.0[1])))?;
         let mut column = ColumnLayout {
             kind,
+            item,
             ndim: usize::from(fields.u16(2)),
             length: fields.u64(8),
             nulls: fields.u64(16),

@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 pub use build::ColumnBuilder;
-pub use format::ColumnKind;
+pub use format::{ColumnKind, ItemType};
 
 use crate::array::Array;
 use crate::element::{Element, per_byte};
@@ -205,6 +205,18 @@ impl<'a> Column<'a> {
         self.described().dtype.as_ref()
     }
 
+    /// Returns what Python makes of an item.
+    #[must_use]
+    pub fn item_type(&self) -> &'a ItemType {
+        &self.described().item
+    }
+
+    /// Returns the shape that all arrays have, if the list says that they have one.
+    #[must_use]
+    pub fn common_shape(&self) -> Option<&'a [u64]> {
+        self.described().shape.as_deref()
+    }
+
     /// Returns the number of dimensions of arrays; 0 for anything else.
     #[must_use]
     pub fn ndim(&self) -> usize {
@@ -292,20 +304,13 @@ impl<'a> Column<'a> {
         self.expect(ColumnKind::Arrays)?;
         let column = self.described();
         let Some(dtype) = &column.dtype else { return Err(self.has_no("dtype")) };
-        if let Some(shape) = &column.shape {
-            self.check_index(index)?;
-            let each = shape.iter().product::<u64>() * dtype.itemsize();
-            return self.list.array_at(dtype, shape, column.values + index * each);
-        }
-        let range = self.range(index)?;
-        let count = range.end - range.start;
-        let shape = if column.ndim == 1 { vec![count] } else { self.shape_at(index)? };
-        let product = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
-        if product != Some(count) && !self.is_none(index)? {
-            return Err(fault("shapes", format!("{shape:?} of {count} elements, item {index}")));
-        }
-        let shape = if product == Some(count) { shape } else { vec![0; column.ndim] };
-        self.list.array_at(dtype, &shape, column.values + range.start * dtype.itemsize())
+        let mut shape = vec![0; column.ndim];
+        self.read_shape(index, &mut shape)?;
+        let start = match &column.shape {
+            Some(shape) => index * shape.iter().product::<u64>(),
+            None => self.range(index)?.start,
+        };
+        self.list.array_at(dtype, &shape, column.values + start * dtype.itemsize())
     }
 
     /// Returns a string.
@@ -325,6 +330,106 @@ impl<'a> Column<'a> {
     pub fn bytes(&self, index: u64) -> Result<Vec<u8>> {
         self.expect(ColumnKind::Bytes)?;
         self.bytes_of(index)
+    }
+
+    /// Returns a pickle of Python: where its stream lies, and its buffers, from the first byte of
+    /// the list on.
+    ///
+    /// # Errors
+    /// As for [`Column::array`].
+    pub fn pickle(&self, index: u64) -> Result<(Range<u64>, Vec<Range<u64>>)> {
+        self.expect(ColumnKind::Pickles)?;
+        let range = self.range(index)?;
+        let (start, bytes) = (self.described().values + range.start, range.end - range.start);
+        let wrong = |what: &str| fault("values", format!("{what} of {bytes} bytes, item {index}"));
+        let word = |at: u64| match at.checked_add(8) {
+            Some(end) if end <= bytes => self.list.load(start + at).map(u64::from_le_bytes),
+            _ => Err(wrong("a head")),
+        };
+        let within = |from: u64, size: u64| match from.checked_add(size) {
+            Some(end) if end <= bytes => Ok(start + from..start + end),
+            _ => Err(wrong("a part")),
+        };
+        let (count, stream_bytes) = (word(0)?, word(8)?);
+        let head = count.checked_mul(16).and_then(|pairs| pairs.checked_add(16));
+        let head = head.filter(|head| *head <= bytes).ok_or_else(|| wrong("a head"))?;
+        let stream = within(head, stream_bytes)?;
+        let buffers = (0..count).map(|number| {
+            let from = word(16 + 16 * number)?;
+            if !from.is_multiple_of(format::ALIGNMENT) {
+                return Err(wrong("a buffer between multiples of 64"));
+            }
+            within(from, word(24 + 16 * number)?)
+        });
+        Ok((stream, buffers.collect::<Result<_>>()?))
+    }
+
+    /// Returns where the bytes of an item lie, and how many they are: of a number, an array's
+    /// elements, a string, bytes, or a pickle. They are valid as long as the list.
+    ///
+    /// # Errors
+    /// As for [`Column::array`]; [`Error::InvalidArgument`] for items without bytes of their own.
+    pub fn item_ptr(&self, index: u64) -> Result<(*const u8, u64)> {
+        let column = self.described();
+        let itemsize = column.dtype.as_ref().map_or(1, DType::itemsize);
+        let (start, bytes) = match (column.kind, &column.shape) {
+            (ColumnKind::Records | ColumnKind::Lists | ColumnKind::Nothing, _) => {
+                return Err(self.has_no("bytes of their own"));
+            }
+            (ColumnKind::Numbers, _) => {
+                self.check_index(index)?;
+                (index * itemsize, itemsize)
+            }
+            (_, Some(shape)) => {
+                self.check_index(index)?;
+                let each = shape.iter().product::<u64>() * itemsize;
+                (index * each, each)
+            }
+            _ => {
+                let range = self.range(index)?;
+                (range.start * itemsize, (range.end - range.start) * itemsize)
+            }
+        };
+        Ok((self.list.address(column.values + start, bytes)?, bytes))
+    }
+
+    /// Writes the shape of an array to `shape`, which has a place for each dimension.
+    ///
+    /// # Errors
+    /// As for [`Column::array`]; [`Error::InvalidArgument`] for another number of places.
+    pub fn read_shape(&self, index: u64, shape: &mut [u64]) -> Result<()> {
+        self.expect(ColumnKind::Arrays)?;
+        let column = self.described();
+        if shape.len() != column.ndim {
+            let reason = format!("there are {} places for {}", shape.len(), column.ndim);
+            return Err(Error::argument("shape", reason));
+        }
+        self.check_index(index)?;
+        if let Some(all) = &column.shape {
+            shape.copy_from_slice(all);
+            return Ok(());
+        }
+        let range = self.range(index)?;
+        let count = range.end - range.start;
+        if let [only] = shape {
+            *only = count;
+            return Ok(());
+        }
+        let first = column.shapes + index * 8 * column.ndim as u64;
+        for (at, dim) in (first..).step_by(8).zip(shape.iter_mut()) {
+            let found = self.list.load_i64(at)?;
+            *dim = u64::try_from(found)
+                .map_err(|_| fault("shapes", format!("{found}, item {index}")))?;
+        }
+        let product = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
+        if product != Some(count) {
+            if !self.is_none(index)? {
+                let reason = format!("{shape:?} of {count} elements, item {index}");
+                return Err(fault("shapes", reason));
+            }
+            shape.fill(0);
+        }
+        Ok(())
     }
 
     /// Returns where the items of a list are in the column of its items.
@@ -356,16 +461,6 @@ impl<'a> Column<'a> {
             (Ok(start), Ok(end)) if start <= end && end <= most => Ok(start..end),
             _ => Err(fault("offsets", format!("{start} to {end} of {most}, item {index}"))),
         }
-    }
-
-    fn shape_at(&self, index: u64) -> Result<Vec<u64>> {
-        let column = self.described();
-        let ndim = column.ndim as u64;
-        let counts = (0..ndim).map(|dim| {
-            let count = self.list.load_i64(column.shapes + (index * ndim + dim) * 8)?;
-            u64::try_from(count).map_err(|_| fault("shapes", format!("{count}, item {index}")))
-        });
-        counts.collect()
     }
 
     fn check_index(&self, index: u64) -> Result<()> {

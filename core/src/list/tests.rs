@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::format::{COLUMN_BYTES, HEADER_BYTES};
-use super::{Column, ColumnBuilder, ColumnKind, List};
+use super::{Column, ColumnBuilder, ColumnKind, ItemType, List};
 use crate::{Array, DType, Error, Number, Options};
 
 /// Miri is a thousand times slower.
@@ -276,4 +276,62 @@ fn read_all(column: Column<'_>) {
         let _ = (column.array(at).and_then(|array| array.to_bytes()), column.list(at));
     }
     column.children().for_each(read_all);
+}
+
+#[test]
+fn a_pickle_has_its_stream_and_its_buffers_at_multiples_of_64() {
+    let mut column = ColumnBuilder::pickles();
+    column.push_pickle(b"stream", &[b"buffer", &[7; 100]]).expect("it is a pickle");
+    column.push_none().expect("anything may be None");
+    column.push_pickle(b"", &[]).expect("it is a pickle");
+    let list = list(column);
+    let pickles = list.items();
+    let read = |range: std::ops::Range<u64>| {
+        list.copied(range.start, range.end - range.start).expect("it lies in the list")
+    };
+    let (stream, buffers) = pickles.pickle(0).expect("it is there");
+    assert_eq!(read(stream), b"stream");
+    assert!(buffers.iter().all(|buffer| buffer.start.is_multiple_of(64)));
+    let buffers: Vec<_> = buffers.into_iter().map(read).collect();
+    assert_eq!(buffers, [b"buffer".to_vec(), vec![7; 100]]);
+    assert!(pickles.is_none(1).expect("it is in range"));
+    let (stream, buffers) = pickles.pickle(2).expect("it is there");
+    assert!(stream.is_empty() && buffers.is_empty());
+}
+
+#[test]
+fn a_column_says_what_python_makes_of_its_items() {
+    let mut numbers = numbers(&[Some(1)]);
+    numbers.set_item_type(ItemType::Scalar).expect("they are numbers");
+    assert!(numbers.set_item_type(ItemType::Tuple).is_err());
+    let mut records = ColumnBuilder::records([("number", numbers)]).expect("it has one name");
+    records.set_item_type(ItemType::Class("module\nName".into())).expect("they are records");
+    records.push_records(1).expect("each has one");
+    let list = list(records);
+    assert_eq!(*list.items().item_type(), ItemType::Class("module\nName".into()));
+    let number = list.items().field("number").expect("it is a field");
+    assert_eq!(*number.item_type(), ItemType::Scalar);
+}
+
+#[test]
+fn an_item_lies_where_its_bytes_are() {
+    let list = list(everything());
+    let bytes = |name: &str, at: u64| -> Vec<u8> {
+        let column = list.items().field(name).expect("it is a field");
+        let (start, bytes) = column.item_ptr(at).expect("it has bytes");
+        let first = list.array().as_ptr() as usize;
+        list.copied((start as usize - first) as u64, bytes).expect("it lies in the list")
+    };
+    assert_eq!(bytes("number", 2), (-3_i32).to_le_bytes());
+    assert_eq!(bytes("array", 2), [5, 0, 6, 0, 7, 0]);
+    assert!(bytes("array", 1).is_empty());
+    assert_eq!(bytes("same", 2), [2, 3]);
+    assert_eq!(bytes("text", 1), "ä".as_bytes());
+    assert_eq!(bytes("bytes", 2), [2, 2]);
+    let mut shape = [9; 2];
+    let arrays = list.items().field("array").expect("it is a field");
+    arrays.read_shape(2, &mut shape).expect("it has two dimensions");
+    assert_eq!(shape, [3, 1]);
+    assert!(arrays.read_shape(2, &mut [0]).is_err());
+    assert!(list.items().item_ptr(0).is_err());
 }
