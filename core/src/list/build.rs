@@ -130,13 +130,10 @@ impl ColumnBuilder {
     /// # Errors
     /// [`Error::InvalidArgument`] if the kind has no such items.
     pub fn set_item_type(&mut self, item: ItemType) -> Result<()> {
-        let kind = match item {
-            ItemType::Plain => self.kind,
-            ItemType::Scalar => ColumnKind::Numbers,
-            ItemType::Tuple => ColumnKind::Lists,
-            ItemType::Class(_) => ColumnKind::Records,
-        };
-        self.expect(kind)?;
+        if !item.is_of(self.kind) {
+            let reason = format!("its items are {:?}, which none are of {item:?}", self.kind);
+            return Err(Error::argument("item", reason));
+        }
         self.item = item;
         Ok(())
     }

@@ -82,7 +82,7 @@ pub enum ItemType {
     Plain,
     /// A `bool`, `int`, `float` or `complex`, for numbers.
     Scalar,
-    /// A `tuple`, for lists.
+    /// A `tuple`, for lists; of the fields' values, for records.
     Tuple,
     /// An object of a class, for records: its module, a line feed, and its qualified name.
     Class(String),
@@ -101,13 +101,23 @@ impl ItemType {
     /// Returns the type that a column says, or `None` if its kind has no such items. A number that
     /// this library does not know is what the kind is.
     fn of(number: u8, kind: ColumnKind, class: String) -> Option<Self> {
-        let (item, its_kind) = match number {
-            1 => (Self::Scalar, ColumnKind::Numbers),
-            2 => (Self::Tuple, ColumnKind::Lists),
-            3 => (Self::Class(class), ColumnKind::Records),
-            _ => return Some(Self::Plain),
+        let item = match number {
+            1 => Self::Scalar,
+            2 => Self::Tuple,
+            3 => Self::Class(class),
+            _ => Self::Plain,
         };
-        (kind == its_kind).then_some(item)
+        item.is_of(kind).then_some(item)
+    }
+
+    /// Returns whether a kind has such items.
+    pub(super) fn is_of(&self, kind: ColumnKind) -> bool {
+        match self {
+            Self::Plain => true,
+            Self::Scalar => kind == ColumnKind::Numbers,
+            Self::Tuple => matches!(kind, ColumnKind::Lists | ColumnKind::Records),
+            Self::Class(_) => kind == ColumnKind::Records,
+        }
     }
 }
 

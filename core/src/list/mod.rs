@@ -114,6 +114,12 @@ impl List {
         Column { list: self, number: 0 }
     }
 
+    /// Returns a column by its number, in the order of a walk: column 0 has the list's items.
+    #[must_use]
+    pub fn column(&self, number: usize) -> Option<Column<'_>> {
+        (number < self.layout.columns.len()).then_some(Column { list: self, number })
+    }
+
     /// Returns the address of a byte of the list, from which so many on lie in it.
     fn address(&self, at: u64, bytes: u64) -> Result<*const u8> {
         match at.checked_add(bytes) {
@@ -167,6 +173,12 @@ pub struct Column<'a> {
 impl<'a> Column<'a> {
     fn described(&self) -> &'a format::ColumnLayout {
         &self.list.layout.columns[self.number]
+    }
+
+    /// Returns the number by which [`List::column`] finds it.
+    #[must_use]
+    pub fn column_number(&self) -> usize {
+        self.number
     }
 
     /// Returns what its items are.
@@ -391,6 +403,23 @@ impl<'a> Column<'a> {
             }
         };
         Ok((self.list.address(column.values + start, bytes)?, bytes))
+    }
+
+    /// Copies the bytes of an item, as [`item_ptr`](Self::item_ptr) finds them.
+    ///
+    /// # Errors
+    /// As for [`item_ptr`](Self::item_ptr); [`Error::InvalidArgument`] for another number of bytes.
+    #[allow(unsafe_code)]
+    pub fn copy_item(&self, index: u64, copy: &mut [u8]) -> Result<()> {
+        let (start, bytes) = self.item_ptr(index)?;
+        if bytes != copy.len() as u64 {
+            let reason = format!("there are {}, not {bytes}", copy.len());
+            return Err(Error::argument("bytes", reason));
+        }
+        // SAFETY: `copy` needs bytes that can be read, which `item_ptr` says of these, and room for
+        // them, which the slice has.
+        unsafe { per_byte::copy(copy.as_mut_ptr(), start, copy.len()) };
+        Ok(())
     }
 
     /// Writes the shape of an array to `shape`, which has a place for each dimension.
