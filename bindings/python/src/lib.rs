@@ -16,6 +16,7 @@ mod wait;
 mod channel;
 mod allocator;
 mod plain;
+mod list;
 mod pickling;
 #[cfg(unix)]
 mod tasks;
@@ -131,6 +132,11 @@ fn attach<'py>(
         Err(_) => Array::attach(text_of(handle_or_name)?, access),
     };
     let array = array.map_err(to_py)?;
+    if dtype.is_none()
+        && let Some(list) = list::of_array(py, &array)?
+    {
+        return Ok(list);
+    }
     let dtype = match dtype {
         Some(seen) => seen_as(seen, array.dtype())?,
         None => dtypes::to_numpy(py, array.dtype())?,
@@ -260,6 +266,9 @@ fn text_of<'a>(text: &'a Bound<'_, PyAny>) -> PyResult<&'a str> {
 /// Returns the handle of an ndarray in shared memory.
 #[pyfunction]
 fn handle(array: &Bound<'_, PyAny>) -> PyResult<Handle> {
+    if let Some(handle) = list::handle(array)? {
+        return Ok(handle);
+    }
     Ok(Handle::new(segment_memory::shared(array)?.descriptor()))
 }
 
@@ -469,6 +478,8 @@ mod _core {
     };
     #[pymodule_export]
     use super::handles::Handle;
+    #[pymodule_export]
+    use super::list::{List, list_of_bytes};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::memory_identity;

@@ -150,6 +150,15 @@ impl ColumnBuilder {
         self.length
     }
 
+    /// Returns how many bytes its items have so far.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        let own = self.values.len() + self.validity.len();
+        let numbers = self.offsets.len() + self.shapes.len();
+        let children = self.children.iter().map(|(_, column)| column.size_bytes());
+        (own + 8 * numbers) as u64 + children.sum::<u64>()
+    }
+
     /// Returns whether it has no item.
     #[must_use]
     pub fn is_empty(&self) -> bool {

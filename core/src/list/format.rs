@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use crate::array::Array;
+use crate::element::per_byte;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::MAX_NDIM;
@@ -436,9 +437,19 @@ fn bytes_of(items: Option<u64>, itemsize: u64) -> u64 {
     items.and_then(|items| items.checked_mul(itemsize)).unwrap_or(u64::MAX)
 }
 
-/// Copies bytes out of a list, in which they lie.
+/// Copies bytes out of a list, in which they lie. Another process may be writing them.
+#[allow(unsafe_code)]
 fn copied(list: &Array, start: u64, bytes: u64) -> Result<Vec<u8>> {
-    list.view(&[bytes], &[1], start as i64)?.to_bytes()
+    let inside = start.checked_add(bytes).is_some_and(|end| end <= list.layout().len());
+    if !inside {
+        return Err(fault("bytes", format!("{bytes} from {start} on, of {}", list.layout().len())));
+    }
+    let start = list.as_ptr().wrapping_add(start as usize);
+    let mut copy = vec![0; bytes as usize];
+    // SAFETY: `copy` needs bytes that can be read, which the array's are: it has one dimension
+    // without gaps, and these lie in it; and room for them, which the new vector has.
+    unsafe { per_byte::copy(copy.as_mut_ptr(), start, copy.len()) };
+    Ok(copy)
 }
 
 pub(super) fn fault(field: &str, reason: String) -> Error {

@@ -1,7 +1,8 @@
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pickle import PickleBuffer
-from typing import Any, Literal, Self, SupportsIndex, TypeAlias, TypeVar, final
+from types import GenericAlias
+from typing import Any, Literal, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,7 @@ __all__ = [
     "ForeignTensor",
     "Full",
     "Handle",
+    "List",
     "Loan",
     "Message",
     "Offers",
@@ -59,6 +61,7 @@ __all__ = [
     "is_shared",
     "leave_channels",
     "limit_pool",
+    "list_of_bytes",
     "load_batch",
     "load_npy",
     "locate",
@@ -95,6 +98,13 @@ __version__: str
 
 _Array = TypeVar("_Array")  # an ndarray, which keeps its type
 _Scalar = TypeVar("_Scalar", bound=np.generic)
+_Item = TypeVar("_Item", covariant=True)
+
+class _DataSet(Protocol[_Item]):
+    """What has a length and items alone."""
+
+    def __len__(self) -> int: ...
+    def __getitem__(self, index: int, /) -> _Item: ...
 
 class Error(Exception):
     """An error of shared memory that no built-in exception fits."""
@@ -402,6 +412,77 @@ class Handle:
     def __eq__(self, other: object, /) -> bool: ...
     def __ne__(self, other: object, /) -> bool: ...
     def __reduce__(self) -> tuple[type[Handle], tuple[str]]: ...
+
+@final
+class List(Sequence[_Item]):
+    """An immutable sequence in shared memory: one data set for all workers."""
+
+    def __new__(
+        cls,
+        iterable: Iterable[_Item] | _DataSet[_Item] | None = None,
+        *,
+        name: str | None = None,
+        persist: bool = False,
+        mode: int = 0o600,
+        writeable: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> List[_Item]: ...
+    @property
+    def kind(self) -> str:
+        """What the items are: ``"numbers"``, ``"arrays"``, ``"strings"``, ``"bytes"``,
+        ``"records"``, ``"lists"``, ``"pickles"`` or ``"nothing"``.
+        """
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The dtype of numbers and arrays. ``None`` for anything else."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields of records. Empty for anything else."""
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of shared memory of the whole list, of which this may be a part."""
+
+    @property
+    def values(self) -> NDArray[Any]:
+        """The values of the items one after another: the numbers, the elements of all arrays, or
+        the bytes of strings.
+        """
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """Where each item begins in the values, and last where they end."""
+
+    def field(self, name: str) -> Any:
+        """Returns a field of records: an ndarray of numbers or of arrays of one shape without None,
+        and otherwise a list.
+        """
+
+    def view(self, *, writeable: bool) -> List[_Item]:
+        """Returns the same list, whose arrays can be written to or not."""
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> _Item: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> List[_Item]: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[_Item]: ...
+    def __contains__(self, value: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def index(self, value: object, start: int = 0, stop: int | None = None, /) -> int: ...
+    def count(self, value: object, /) -> int: ...
+    def __array__(
+        self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
+    ) -> NDArray[Any]: ...
+    def __reduce__(self) -> tuple[Callable[..., List[Any]], tuple[Any, ...]]: ...
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+
+def list_of_bytes(
+    bytes: NDArray[np.uint8], part: tuple[int, int, int, int], writeable: bool
+) -> List[Any]: ...
 
 @final
 class ForeignTensor:

@@ -1,0 +1,146 @@
+"""What `List` does in Python: which objects are records, and when items are equal."""
+
+import dataclasses
+import importlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+
+from ._core import List as List
+
+Sequence.register(List)
+
+_OWN_PICKLING = (
+    "__reduce_ex__",
+    "__reduce__",
+    "__getstate__",
+    "__setstate__",
+    "__getnewargs_ex__",
+    "__getnewargs__",
+)
+
+
+def iterator(iterable: Iterable[Any]) -> Iterator[Any]:
+    """Returns an iterator, also of a data set that has ``__len__`` and ``__getitem__`` alone."""
+    kind = type(iterable)
+    if not hasattr(kind, "__iter__") and hasattr(kind, "__len__"):
+        return (iterable[index] for index in range(len(iterable)))  # type: ignore[index, arg-type]
+    return iter(iterable)
+
+
+def record_class(kind: type) -> tuple[str, bool, tuple[str, ...]] | None:
+    """Returns the text, whether it is a named tuple, and the fields of a class whose objects are
+    records. None for any other class.
+    """
+    if issubclass(kind, tuple):
+        fields = getattr(kind, "_fields", None)
+        is_record = isinstance(fields, tuple) and hasattr(kind, "_make") and not _is_pickled(kind)
+    elif dataclasses.is_dataclass(kind):
+        fields = tuple(field.name for field in dataclasses.fields(kind))
+        is_record = kind.__bases__ == (object,) and not _is_pickled(kind)
+    else:
+        return None
+    text = f"{kind.__module__}\n{kind.__qualname__}"
+    if not is_record or _found(text) is not kind:
+        return None
+    return text, issubclass(kind, tuple), tuple(fields or ())
+
+
+def _is_pickled(kind: type) -> bool:
+    """Whether a class says itself how its objects are pickled."""
+    # A dataclass with slots gets methods that do what `maker` does.
+    ours = getattr(dataclasses, "_dataclass_getstate", None)
+    theirs = {name for name in _OWN_PICKLING if name in vars(kind)}
+    if vars(kind).get("__getstate__") is ours:
+        theirs -= {"__getstate__", "__setstate__"}
+    if issubclass(kind, tuple):
+        theirs -= {"__getnewargs__"}
+        return (
+            bool(theirs) or kind.__bases__ != (tuple,) or kind.__new__.__module__ != _module(kind)
+        )
+    return bool(theirs)
+
+
+def _module(kind: type) -> str:
+    """Returns the module that a named tuple's own ``__new__`` says."""
+    return f"namedtuple_{kind.__name__}"
+
+
+def _found(text: str) -> object:
+    """Returns the object of a module and a qualified name, or None."""
+    module, _, name = text.partition("\n")
+    found: Any = sys.modules.get(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
+
+
+def maker(text: str, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], object]:
+    """Returns a function that makes an object of a class of the values of its fields, as unpickling
+    does: without a call of ``__init__``.
+    """
+    module, _, name = text.partition("\n")
+    importlib.import_module(module)
+    kind: Any = _found(text)
+    if not isinstance(kind, type):
+        raise AttributeError(f"module {module!r} has no class {name!r}, of which the records are")
+    if issubclass(kind, tuple):
+        return kind._make  # type: ignore[attr-defined, no-any-return]
+
+    def make(values: tuple[Any, ...]) -> object:
+        made = object.__new__(kind)
+        for field, value in zip(names, values, strict=True):
+            object.__setattr__(made, field, value)
+        return made
+
+    return make
+
+
+def is_equal(one: Any, other: Any) -> bool:
+    """Returns whether two items are equal. Arrays are if their shapes and elements are."""
+    if one is other:
+        return True
+    if isinstance(one, np.ndarray) or isinstance(other, np.ndarray):
+        are_arrays = isinstance(one, np.ndarray) and isinstance(other, np.ndarray)
+        return are_arrays and bool(np.array_equal(one, other))
+    if type(one) is dict and type(other) is dict:
+        return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
+    if type(one) is type(other) and type(one) in (list, tuple):
+        return len(one) == len(other) and all(map(is_equal, one, other))
+    if type(one) is type(other) and dataclasses.is_dataclass(one) and "__eq__" in vars(type(one)):
+        fields = [field.name for field in dataclasses.fields(one) if field.compare]
+        return all(is_equal(getattr(one, name), getattr(other, name)) for name in fields)
+    return bool(one == other)
+
+
+def equal_items(one: List[Any], other: List[Any]) -> bool:
+    return all(map(is_equal, one, other))
+
+
+def contains(items: List[Any], value: object) -> bool:
+    return any(is_equal(item, value) for item in items)
+
+
+def count(items: List[Any], value: object) -> int:
+    return sum(is_equal(item, value) for item in items)
+
+
+def index(items: List[Any], value: object, start: int, stop: int | None) -> int:
+    for place in range(*slice(start, stop).indices(len(items))):
+        if is_equal(items[place], value):
+            return place
+    raise ValueError(f"{value!r} is not in the list")
+
+
+def as_array(
+    items: List[Any], array: NDArray[Any] | None, dtype: DTypeLike | None, copy: bool | None
+) -> NDArray[Any]:
+    """Returns what ``numpy.asarray`` makes of a list, of which ``array`` is the memory."""
+    if array is not None:
+        return np.array(array, dtype, copy=copy)
+    if copy is False:
+        raise ValueError("the list is no array: numpy.asarray has to copy it")
+    return np.array(list(items), dtype)

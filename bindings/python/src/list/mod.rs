@@ -1,0 +1,524 @@
+//! Lists: immutable sequences in shared memory. core/LISTS.md says what the bytes are.
+
+mod items;
+mod build;
+
+use pyo3::exceptions::{PyIndexError, PyKeyError};
+use pyo3::prelude::*;
+use pyo3::types::slice::PySliceIndices;
+use pyo3::types::{PySlice, PyTuple, PyType};
+use shmarray::{Array, Column, ColumnKind, DType, Options};
+
+use crate::error::{expected, to_py, value_error};
+use crate::first_use::interned;
+use crate::handles::Handle;
+use crate::memory::Memory;
+use crate::named;
+use items::{ListMemory, item};
+
+/// The name of the dtype of an array that is a list.
+const DTYPE_NAME: &str = "list";
+
+/// An immutable sequence in shared memory: one data set for all workers.
+///
+/// It is built in one pass from any iterable, and then used as a tuple: ``items[i]``, slices (the
+/// same memory), iteration, ``len``, ``in``, ``==``, ``index`` and ``count``. It is pickled, sent
+/// and attached by a handle, as arrays are, and lives as they do: as long as a process has it, or
+/// an array of it. ``shmarray.attach(handle_or_name)`` gives it back.
+///
+/// The first item that is not None says what the items are:
+///
+/// * ``bool``, ``int`` of 64 bits, ``float``, ``complex``, or scalars of NumPy of one dtype:
+///   *numbers*;
+/// * ``numpy.ndarray`` of one dtype and one ``ndim``, of any shapes: *arrays*;
+/// * ``str``: *strings*; ``bytes``: *bytes*;
+/// * ``dict`` with the same keys, which are strings, dataclasses and named tuples of one class, and
+///   tuples of as many items of several kinds: *records*, with a column for each field;
+/// * ``list`` and ``tuple`` of items of one kind: *lists*, up to 16 columns deep;
+/// * ``None`` in any of them.
+///
+/// The items of a column that do not agree, and any other objects, are pickled one by one, with
+/// their arrays in place. Programs in other languages read and make all but these. Reading a
+/// pickle, or a record of a class, runs code: attach lists of those you trust.
+///
+/// Parameters
+/// ----------
+/// iterable : any iterable, or an object with ``__len__`` and ``__getitem__``
+///     The items, such as a list, a generator, or a ``torch.utils.data.Dataset``.
+/// name, persist, mode
+///     As for ``shmarray.empty``.
+/// writeable : bool, default False
+///     Whether the arrays that come out of it can be written to. ``view`` says so later.
+/// progress : callable, optional
+///     Called every 0.1 s with the number of items since its last call, as ``tqdm.update`` is.
+///
+/// Raises TypeError for an item that cannot be pickled and ValueError for a ``dict`` with other
+/// keys than the first, both naming the item and the field; MemoryError if shared memory is full;
+/// and what ``shmarray.empty`` raises.
+///
+/// >>> import numpy, shmarray
+/// >>> items = shmarray.List({"label": k, "pixels": numpy.arange(k)} for k in range(1000))
+/// >>> items[3]
+/// {'label': 3, 'pixels': array([0, 1, 2])}
+/// >>> items.field("label").mean()
+/// np.float64(499.5)
+/// >>> again = shmarray.attach(str(shmarray.handle(items)))  # in another process
+/// >>> len(again), again == items
+/// (1000, True)
+#[pyclass(frozen, sequence, module = "shmarray", weakref)]
+pub(crate) struct List {
+    memory: Py<ListMemory>,
+    /// The number of the column whose items these are.
+    column: usize,
+    /// The first item of the column, the distance to the next, and how many there are.
+    first: i64,
+    step: i64,
+    length: u64,
+}
+
+impl List {
+    fn whole(py: Python<'_>, list: shmarray::List, is_writeable: bool) -> PyResult<Self> {
+        let memory = Py::new(py, ListMemory::new(py, list, is_writeable)?)?;
+        Ok(Self::of_column(memory, 0, py))
+    }
+
+    fn of_column(memory: Py<ListMemory>, column: usize, py: Python<'_>) -> Self {
+        let length = memory.bind(py).get().column(column).len();
+        Self { memory, column, first: 0, step: 1, length }
+    }
+
+    fn column(&self) -> Column<'_> {
+        self.memory.get().column(self.column)
+    }
+
+    fn core(&self) -> &shmarray::List {
+        self.memory.get().list()
+    }
+
+    /// Returns where an item is in the column, of those that this list has.
+    fn place(&self, index: u64) -> u64 {
+        (self.first + self.step * index as i64) as u64
+    }
+
+    fn at<'py>(&self, py: Python<'py>, index: u64) -> PyResult<Bound<'py, PyAny>> {
+        item(self.memory.bind(py), self.column(), self.place(index))
+    }
+
+    fn is_whole(&self) -> bool {
+        self.column == 0 && self.has_whole_column()
+    }
+
+    fn has_whole_column(&self) -> bool {
+        (self.first, self.step, self.length) == (0, 1, self.column().len())
+    }
+
+    /// Returns these items of another array, which has one along its first dimension for each item
+    /// of the column.
+    fn those_of<'py>(&self, all: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        if self.has_whole_column() {
+            return Ok(all);
+        }
+        let py = all.py();
+        let stop = self.first + self.step * self.length as i64;
+        let stop = (stop >= 0).then_some(stop); // back to the first item there is none
+        all.get_item(py.get_type::<PySlice>().call1((self.first, stop, self.step))?)
+    }
+
+    /// Returns the numbers, or the arrays of one shape along a new first dimension, if none of them
+    /// is None.
+    fn stacked<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let column = self.column();
+        let is_ndarray = match column.kind() {
+            ColumnKind::Numbers => column.nulls() == 0,
+            ColumnKind::Arrays => column.common_shape().is_some(),
+            _ => false,
+        };
+        if !is_ndarray {
+            return Ok(None);
+        }
+        let mut values = self.all_values(py)?;
+        if let Some(shape) = column.common_shape() {
+            let mut all = vec![column.len()];
+            all.extend(shape);
+            values = values.call_method1(interned!(py, "reshape"), (PyTuple::new(py, all)?,))?;
+        }
+        self.those_of(values).map(Some)
+    }
+
+    fn all_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.column().values().map_err(to_py)?;
+        let dtype = match self.column().kind() {
+            ColumnKind::Numbers | ColumnKind::Arrays => {
+                self.memory.get().dtype(py, self.column())?
+            }
+            _ => crate::dtypes::to_numpy(py, values.dtype())?,
+        };
+        items::view(self.memory.bind(py), &dtype, &values)
+    }
+}
+
+#[pymethods]
+impl List {
+    #[new]
+    #[pyo3(signature = (
+        iterable=None, *, name=None, persist=false, mode=0o600, writeable=false, progress=None
+    ))]
+    fn new(
+        py: Python<'_>,
+        iterable: Option<&Bound<'_, PyAny>>,
+        name: Option<String>,
+        persist: bool,
+        mode: i64,
+        writeable: bool,
+        progress: Option<Bound<'_, PyAny>>,
+    ) -> PyResult<Self> {
+        let options = named("C", name, persist, mode)?;
+        let column = build::column(py, iterable, progress)?;
+        let (count, bytes) = (column.len(), column.size_bytes());
+        let list = py.detach(|| shmarray::List::create(column, &options));
+        let list = list.map_err(|error| build::does_not_fit(py, error, count, bytes))?;
+        Self::whole(py, list, writeable)
+    }
+
+    fn __len__(&self) -> usize {
+        self.length as usize
+    }
+
+    fn __getitem__<'py>(
+        this: &Bound<'py, Self>,
+        index: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (py, list) = (this.py(), this.get());
+        if let Ok(slice) = index.cast::<PySlice>() {
+            let PySliceIndices { start, step, slicelength, .. } =
+                slice.indices(list.length as isize)?;
+            let part = Self {
+                memory: list.memory.clone_ref(py),
+                column: list.column,
+                first: list.first + list.step * start as i64,
+                step: list.step * step as i64,
+                length: slicelength as u64,
+            };
+            return Ok(Bound::new(py, part)?.into_any());
+        }
+        let wanted = match index.extract::<i64>() {
+            Ok(wanted) => wanted,
+            Err(_) if index.hasattr(interned!(py, "__index__"))? => {
+                return Err(PyIndexError::new_err(format!(
+                    "list index {index} is out of range for {} items",
+                    list.length
+                )));
+            }
+            Err(_) => return Err(expected("an integer or a slice as a list index", index)),
+        };
+        let length = list.length as i64;
+        let from_start = if wanted < 0 { wanted + length } else { wanted };
+        if !(0..length).contains(&from_start) {
+            return Err(PyIndexError::new_err(format!(
+                "list index {wanted} is out of range for {length} items"
+            )));
+        }
+        list.at(py, from_start as u64)
+    }
+
+    fn __iter__(this: Bound<'_, Self>) -> ListIterator {
+        ListIterator { list: this.unbind(), next: 0.into() }
+    }
+
+    fn __contains__(this: &Bound<'_, Self>, value: &Bound<'_, PyAny>) -> PyResult<bool> {
+        helper(this.py(), "contains")?.call1((this, value))?.extract()
+    }
+
+    fn __eq__<'py>(
+        this: &Bound<'py, Self>,
+        other: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        let list = this.get();
+        let Ok(other) = other.cast::<Self>() else {
+            return Ok(py.NotImplemented().into_bound(py));
+        };
+        let right = other.get();
+        let is_same = list.memory.is(&right.memory)
+            && (list.column, list.first, list.step) == (right.column, right.first, right.step);
+        if is_same || list.length != right.length {
+            let is_equal = list.length == right.length;
+            return Ok(is_equal.into_pyobject(py)?.to_owned().into_any());
+        }
+        let is_scalars = |list: &Self| list.column().kind() == ColumnKind::Numbers;
+        if is_scalars(list)
+            && is_scalars(right)
+            && let (Some(one), Some(another)) = (list.stacked(py)?, right.stacked(py)?)
+        {
+            return py.import("numpy")?.call_method1("array_equal", (one, another));
+        }
+        helper(py, "equal_items")?.call1((this, other))
+    }
+
+    /// Returns the first place of a value, as that of a tuple. Raises ValueError if it is nowhere.
+    #[pyo3(signature = (value, start=0, stop=None, /))]
+    fn index<'py>(
+        this: &Bound<'py, Self>,
+        value: &Bound<'py, PyAny>,
+        start: i64,
+        stop: Option<i64>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        helper(this.py(), "index")?.call1((this, value, start, stop))
+    }
+
+    /// Returns how often a value is there, as that of a tuple.
+    #[pyo3(signature = (value, /))]
+    fn count<'py>(
+        this: &Bound<'py, Self>,
+        value: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        helper(this.py(), "count")?.call1((this, value))
+    }
+
+    fn __repr__(&self) -> String {
+        let column = self.column();
+        let mut text = format!("<shmarray.List of {} {}", self.length, kind_name(column.kind()));
+        if let Some(dtype) = column.dtype() {
+            text += &format!(" of {}", dtype.text());
+        }
+        if column.kind() == ColumnKind::Records {
+            let names: Vec<_> = column.children().map(|field| field.name().to_owned()).collect();
+            text += &format!(" of {}", names.join(", "));
+        }
+        text + ">"
+    }
+
+    /// What the items are: ``"numbers"``, ``"arrays"``, ``"strings"``, ``"bytes"``, ``"records"``,
+    /// ``"lists"``, ``"pickles"`` or ``"nothing"``.
+    #[getter]
+    fn kind(&self) -> &'static str {
+        kind_name(self.column().kind())
+    }
+
+    /// The dtype of numbers and arrays. ``None`` for anything else.
+    #[getter]
+    fn dtype<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        let column = self.column();
+        column.dtype().map(|_| self.memory.get().dtype(py, column)).transpose()
+    }
+
+    /// The names of the fields of records. Empty for anything else.
+    #[getter]
+    fn fields<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let column = self.column();
+        let is_records = column.kind() == ColumnKind::Records;
+        let names = column.children().filter(|_| is_records).map(|field| field.name().to_owned());
+        PyTuple::new(py, names.collect::<Vec<_>>())
+    }
+
+    /// The bytes of shared memory of the whole list, of which this may be a part.
+    #[getter]
+    fn nbytes(&self) -> u64 {
+        self.core().size_bytes()
+    }
+
+    /// The values of the items one after another: the numbers, the elements of all arrays, or the
+    /// bytes of strings.
+    ///
+    /// Of a part of a list these are the values of all items, in which ``offsets`` says where the
+    /// part's are; of numbers they are the part's.
+    #[getter]
+    fn values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let values = self.all_values(py)?;
+        if self.column().kind() == ColumnKind::Numbers {
+            return self.those_of(values);
+        }
+        Ok(values)
+    }
+
+    /// Where each item begins in the values, and last where they end: ``len`` + 1 numbers, which
+    /// count elements, bytes or items.
+    #[getter]
+    fn offsets<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        let column = self.column();
+        if self.step != 1 && self.length > 1 {
+            return Err(value_error("a part of a list with a step has no offsets"));
+        }
+        let all = match column.common_shape() {
+            Some(shape) => {
+                let each = shape.iter().product::<u64>();
+                let count = py.import("numpy")?.call_method1("arange", (column.len() + 1,))?;
+                count.mul(each)?
+            }
+            None => {
+                let offsets = column.offsets().map_err(to_py)?;
+                let dtype = crate::dtypes::to_numpy(py, offsets.dtype())?;
+                items::view(self.memory.bind(py), &dtype, &offsets)?
+            }
+        };
+        let (first, length) = (self.first as isize, self.length as isize);
+        all.get_item(PySlice::new(py, first, first + length + 1, 1))
+    }
+
+    /// Returns a field of records: an ndarray of numbers or of arrays of one shape without None,
+    /// and otherwise a list. Raises KeyError if there is no such field.
+    fn field<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+        let Some(field) = self.column().field(name) else {
+            let known = self.fields(py)?;
+            return Err(PyKeyError::new_err(format!("no field {name:?} of {known}")));
+        };
+        let list = Self {
+            memory: self.memory.clone_ref(py),
+            column: field.column_number(),
+            first: self.first,
+            step: self.step,
+            length: self.length,
+        };
+        match list.stacked(py)? {
+            Some(array) => Ok(array),
+            None => Ok(Bound::new(py, list)?.into_any()),
+        }
+    }
+
+    /// Returns the same list, whose arrays can be written to or not. Raises ValueError if this
+    /// process attached it read-only.
+    #[pyo3(signature = (*, writeable))]
+    fn view(&self, py: Python<'_>, writeable: bool) -> PyResult<Self> {
+        let memory = ListMemory::new(py, self.core().clone(), writeable)?;
+        Ok(Self { memory: Py::new(py, memory)?, ..*self })
+    }
+
+    /// Returns numbers, or arrays of one shape, as an ndarray without a copy. NumPy calls this.
+    #[pyo3(signature = (dtype=None, copy=None))]
+    fn __array__<'py>(
+        this: &Bound<'py, Self>,
+        dtype: Option<Bound<'py, PyAny>>,
+        copy: Option<bool>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let py = this.py();
+        let array = this.get().stacked(py)?;
+        helper(py, "as_array")?.call1((this, array, dtype, copy))
+    }
+
+    fn __reduce__<'py>(
+        this: &Bound<'py, Self>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
+        let (py, list) = (this.py(), this.get());
+        let array = list.core().array();
+        let memory = list.memory.bind(py);
+        let dtype = crate::dtypes::to_numpy(py, &DType::parse("|u1").map_err(to_py)?)?;
+        let bytes = crate::memory::ndarray(py)?.call1((array.shape()[0], dtype, memory, 0))?;
+        let part = (list.column, list.first, list.step, list.length);
+        let restore = py.import("shmarray._core")?.getattr("list_of_bytes")?;
+        let arguments = (bytes, part, memory.get().is_writeable).into_pyobject(py)?;
+        Ok((restore, arguments))
+    }
+
+    #[classmethod]
+    #[pyo3(signature = (item, /))]
+    fn __class_getitem__<'py>(
+        class: &Bound<'py, PyType>,
+        item: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        class.py().import("types")?.call_method1("GenericAlias", (class, item))
+    }
+}
+
+/// Returns a function of `shmarray._list`.
+fn helper<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyAny>> {
+    py.import(interned!(py, "shmarray._list"))?.getattr(name)
+}
+
+fn kind_name(kind: ColumnKind) -> &'static str {
+    match kind {
+        ColumnKind::Numbers => "numbers",
+        ColumnKind::Arrays => "arrays",
+        ColumnKind::Strings => "strings",
+        ColumnKind::Bytes => "bytes",
+        ColumnKind::Records => "records",
+        ColumnKind::Lists => "lists",
+        ColumnKind::Pickles => "pickles",
+        ColumnKind::Nothing => "nothing",
+        _ => "items of a later version",
+    }
+}
+
+/// Goes through the items of a list.
+#[pyclass(frozen, module = "shmarray._core")]
+pub(crate) struct ListIterator {
+    list: Py<List>,
+    next: std::sync::atomic::AtomicU64,
+}
+
+#[pymethods]
+impl ListIterator {
+    fn __iter__(this: Bound<'_, Self>) -> Bound<'_, Self> {
+        this
+    }
+
+    fn __next__<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
+        use std::sync::atomic::Ordering::Relaxed;
+        let list = self.list.get();
+        let next = self.next.fetch_add(1, Relaxed);
+        if next >= list.length {
+            self.next.store(list.length, Relaxed);
+            return Ok(None);
+        }
+        list.at(py, next).map(Some)
+    }
+
+    fn __length_hint__(&self) -> u64 {
+        let next = self.next.load(std::sync::atomic::Ordering::Relaxed);
+        self.list.get().length.saturating_sub(next)
+    }
+}
+
+/// Returns the list that an array is, if it is one.
+pub(crate) fn of_array<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if *array.dtype() != list_dtype()? {
+        return Ok(None);
+    }
+    let list = shmarray::List::of(array.clone()).map_err(to_py)?;
+    Ok(Some(Bound::new(py, List::whole(py, list, false)?)?.into_any()))
+}
+
+/// Returns the handle of a whole list.
+pub(crate) fn handle(list: &Bound<'_, PyAny>) -> PyResult<Option<Handle>> {
+    let Ok(list) = list.cast::<List>() else { return Ok(None) };
+    let list = list.get();
+    if !list.is_whole() {
+        return Err(value_error("a part of a list has no handle: take that of the whole list"));
+    }
+    Ok(Some(Handle::new(list.core().array().descriptor())))
+}
+
+fn list_dtype() -> PyResult<DType> {
+    DType::by_name(DTYPE_NAME, 1).map_err(to_py)
+}
+
+/// Returns the list, or the part of one, whose bytes an array has. Those in private memory are
+/// copied to shared memory.
+#[pyfunction]
+pub(crate) fn list_of_bytes<'py>(
+    py: Python<'py>,
+    bytes: &Bound<'py, PyAny>,
+    part: (usize, i64, i64, u64),
+    writeable: bool,
+) -> PyResult<List> {
+    let memory = Memory::of(bytes)?;
+    let array = match memory.in_segment(list_dtype()?) {
+        Some(array) => array,
+        None => memory.share(list_dtype()?, &Options::new())?,
+    };
+    let list = shmarray::List::of(array).map_err(to_py)?;
+    let (column, first, step, length) = part;
+    let Some(items) = list.column(column) else {
+        return Err(value_error(format!("the list has no column {column}")));
+    };
+    let last = length.checked_sub(1).map(|last| {
+        i64::try_from(last).ok().and_then(|last| first.checked_add(step.checked_mul(last)?))
+    });
+    let is_there = |place: i64| u64::try_from(place).is_ok_and(|place| place < items.len());
+    if last.is_some_and(|last| !is_there(first) || !last.is_some_and(is_there)) {
+        let reason = format!("no items {first}, {step} apart, {length}, of {}", items.len());
+        return Err(value_error(reason));
+    }
+    let is_writeable = writeable && !list.array().is_readonly();
+    let memory = Py::new(py, ListMemory::new(py, list, is_writeable)?)?;
+    Ok(List { memory, column, first, step, length })
+}
