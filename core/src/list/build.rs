@@ -144,6 +144,12 @@ impl ColumnBuilder {
         self.kind
     }
 
+    /// Returns the dtype of numbers and arrays.
+    #[must_use]
+    pub fn dtype(&self) -> Option<&DType> {
+        self.dtype.as_ref()
+    }
+
     /// Returns how many items it has.
     #[must_use]
     pub fn len(&self) -> u64 {
@@ -179,6 +185,22 @@ impl ColumnBuilder {
         self.expect_bytes(bytes, 1)?;
         self.values.extend_from_slice(bytes);
         self.add_item();
+        Ok(())
+    }
+
+    /// Adds so many items of the dtype, as bytes.
+    ///
+    /// # Errors
+    /// As for [`push_number`](Self::push_number); nothing is added.
+    pub fn push_numbers(&mut self, count: u64, bytes: &[u8]) -> Result<()> {
+        self.expect(ColumnKind::Numbers)?;
+        self.expect_bytes(bytes, count)?;
+        self.values.extend_from_slice(bytes);
+        if self.nulls == 0 {
+            self.length += count;
+        } else {
+            (0..count).for_each(|_| self.set_bit(true));
+        }
         Ok(())
     }
 

@@ -369,7 +369,11 @@ impl<'a> Reader<'a> {
                 return Err(fault("offsets_offset", "None has no shape".into()));
             }
             let row = copied(self.list, column.shapes, column.ndim as u64 * 8)?;
-            column.shape = Some((0..column.ndim).map(|dim| Fields(&row).u64(dim * 8)).collect());
+            let shape: Vec<_> = (0..column.ndim).map(|dim| Fields(&row).u64(dim * 8)).collect();
+            if shape.iter().any(|count| i64::try_from(*count).is_err()) {
+                return Err(fault("shapes_offset", format!("{shape:?}")));
+            }
+            column.shape = Some(shape);
         }
         let expected = match (&column.dtype, &column.shape) {
             (Some(dtype), None) if is_array => {

@@ -320,7 +320,14 @@ impl<'a> Column<'a> {
         self.read_shape(index, &mut shape)?;
         let start = match &column.shape {
             Some(shape) => index * shape.iter().product::<u64>(),
-            None => self.range(index)?.start,
+            None => {
+                // Another process may have written to the offsets since the shape was read.
+                let range = self.range(index)?;
+                if range.end - range.start < shape.iter().product() {
+                    return Err(fault("offsets", format!("they changed, item {index}")));
+                }
+                range.start
+            }
         };
         self.list.array_at(dtype, &shape, column.values + start * dtype.itemsize())
     }

@@ -335,3 +335,23 @@ fn an_item_lies_where_its_bytes_are() {
     assert!(arrays.read_shape(2, &mut [0]).is_err());
     assert!(list.items().item_ptr(0).is_err());
 }
+
+#[test]
+fn numbers_are_added_together() {
+    let mut column = numbers(&[]);
+    column.push_numbers(2, &[1, 0, 0, 0, 2, 0, 0, 0]).expect("they are two");
+    column.push_none().expect("anything may be None");
+    column.push_numbers(1, &[4, 0, 0, 0]).expect("it is one");
+    assert!(column.push_numbers(2, &[4, 0, 0, 0]).is_err());
+    assert_eq!(column.dtype(), Some(&dtype("<i4")));
+    assert_eq!(read_numbers(list(column).items()), [Some(1), Some(2), None, Some(4)]);
+}
+
+#[test]
+fn a_negative_count_in_the_shape_of_all_arrays_is_refused() {
+    let mut arrays = ColumnBuilder::arrays(dtype("<f4"), 2).expect("it can be shared");
+    arrays.push_array(&[0, 3], &[]).expect("it has no elements");
+    let list = list(arrays);
+    let broken = changed(&list, list.layout.columns[0].shapes + 8, &[0xff; 8]);
+    assert_eq!(fault_of(List::of(broken)), "column 0: shapes_offset");
+}
