@@ -34,8 +34,8 @@
  *     not protect the elements of an array or the state of a pipe. Any pointer may be NULL: a
  *     function with a status that needs one fails with SHMA_ERROR_INVALID_ARGUMENT, and one without
  *     returns 0 or NULL, or -1 for an fd. A pointer that is not NULL must point to a live object of
- *     its type, or to as many elements as the count that is passed with it. Texts and lists
- *     must not change during a call.
+ *     its type, or to as many elements as the count that is passed with it. Texts and
+ *     buffers must not change during a call.
  *   - Shapes are in elements; strides, offsets and sizes are in bytes. Texts are UTF-8 and end in a
  *     zero byte. A path is any bytes where the system takes such, else UTF-8.
  *
@@ -160,15 +160,17 @@ typedef int32_t shma_status;
 #define SHMA_ERROR_STALE_HANDLE (-3)
 /** The text is not a valid handle; the message names the field. */
 #define SHMA_ERROR_INVALID_HANDLE (-4)
-/** The file is not a valid segment; the message names the field. */
+/**
+ * The file is not a valid segment, or its bytes are not a valid list; the message names the field.
+ */
 #define SHMA_ERROR_INVALID_SEGMENT (-5)
 /** A name, shape, stride, offset or option is invalid, or a required pointer is NULL. */
 #define SHMA_ERROR_INVALID_ARGUMENT (-6)
 /** The dtype cannot be stored in shared memory. */
 #define SHMA_ERROR_INVALID_DTYPE (-7)
 /**
- * The dtype of the array differs from the requested one. In C only the functions that load files
- * return it.
+ * The dtype of the array differs from the requested one. In C only functions on files, channels
+ * and lists return it.
  */
 #define SHMA_ERROR_DTYPE_MISMATCH (-8)
 /** A view or an index is outside its array. */
@@ -1484,6 +1486,368 @@ shma_status shma_npz_save(const char *path,
 
 /** Closes an NPZ file. Its arrays stay open. */
 SHMA_API void shma_npz_close(shma_npz *npz);
+
+/* ---- Lists: columns -------------------------------------------------------------------------- */
+
+/**
+ * One column of a list: its items, those of a field, or those of the lists in it. The list owns
+ * it: it is valid until the list is closed, and nobody closes it.
+ */
+typedef struct shma_column shma_column;
+
+/** What the items of a column are: one of the numbers below. Later versions may have more. */
+typedef int32_t shma_item_kind;
+
+/** A number, or another item of the column's dtype. */
+#define SHMA_ITEM_NUMBER 1
+/** An array. All of the column have one dtype and one number of dimensions. */
+#define SHMA_ITEM_ARRAY 2
+/** A string: UTF-8 without a zero byte behind it. */
+#define SHMA_ITEM_STRING 3
+/** Bytes. */
+#define SHMA_ITEM_BYTES 4
+/** A record, which has an item of each field's column. */
+#define SHMA_ITEM_RECORD 5
+/** A list of items that are in a column of their own. */
+#define SHMA_ITEM_LIST 6
+/** An object of Python, which only Python reads. */
+#define SHMA_ITEM_PICKLE 7
+/** Nothing: every item is None, or there is no item. */
+#define SHMA_ITEM_NOTHING 8
+
+/** Returns what the items are; 0 for NULL. */
+SHMA_API shma_item_kind shma_column_kind(const shma_column *column);
+
+/** Returns the number of items. */
+SHMA_API size_t shma_column_count(const shma_column *column);
+
+/** Returns the number of items that are None. */
+SHMA_API size_t shma_column_nulls(const shma_column *column);
+
+/**
+ * Returns the name of a field; a text of no length for the other columns. It is valid until the
+ * list is closed.
+ */
+SHMA_API const char *shma_column_name(const shma_column *column);
+
+/**
+ * Returns the dtype of numbers and of the elements of arrays; SHMA_OPAQUE if C has no type for it,
+ * and for other kinds.
+ */
+SHMA_API shma_dtype shma_column_dtype(const shma_column *column);
+
+/**
+ * Returns the dtype as it stands in a handle; a text of no length for kinds without one. It is
+ * valid until the list is closed.
+ */
+SHMA_API const char *shma_column_dtype_text(const shma_column *column);
+
+/** Returns the size of a number, or of an element of an array, in bytes; 0 for other kinds. */
+SHMA_API size_t shma_column_itemsize(const shma_column *column);
+
+/** Returns the number of dimensions of arrays; 0 for other kinds. */
+SHMA_API size_t shma_column_ndim(const shma_column *column);
+
+/** Returns the number of fields of records; 1 for lists, whose items are in one column; else 0. */
+SHMA_API size_t shma_column_child_count(const shma_column *column);
+
+/**
+ * Returns a field of records, or the column of the items of lists; NULL if there is none of that
+ * index. It is valid until the list is closed.
+ */
+SHMA_API
+const shma_column *shma_column_child(const shma_column *column,
+                                            size_t index);
+
+/** Returns the field of records that has a name, or NULL. It is valid until the list is closed. */
+SHMA_API
+const shma_column *shma_column_field(const shma_column *column,
+                                            const char *name);
+
+/** Returns 1 if an item is None, else 0, also if there is none of that index. */
+SHMA_API int32_t shma_column_is_none(const shma_column *column, size_t index);
+
+/**
+ * Writes where the bytes of an item lie to data_out, and how many they are to size_bytes_out: of a
+ * number, of an array's elements in C order, of a string, or of bytes. They are valid until the
+ * list is closed. An item that is None has no bytes, and data_out gets NULL; it gets another
+ * pointer for an item of no length. Nothing is copied or allocated.
+ *
+ * Numbers and elements are aligned, unless the list is a view of an array of bytes that is not.
+ * Fails with SHMA_ERROR_OUT_OF_BOUNDS if there is no item of that index,
+ * SHMA_ERROR_INVALID_SEGMENT if the bytes of the list are broken, and SHMA_ERROR_INVALID_ARGUMENT
+ * for records and lists, which have no bytes of their own, and for pickles. Whether a string is
+ * UTF-8 is not checked.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_item(const shma_column *column,
+                             size_t index,
+                             const void **data_out,
+                             size_t *size_bytes_out,
+                             shma_error *error);
+
+/**
+ * Writes the shape of an array to shape_out, which has room for the column's ndim numbers. An
+ * array that is None has no elements. Fails like shma_column_item. If a process breaks its promise
+ * and writes to the list between two calls, the shape may say more elements than that function
+ * found; shma_column_array makes both of one reading.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_shape(const shma_column *column,
+                              size_t index,
+                              size_t ndim,
+                              int64_t *shape_out,
+                              shma_error *error);
+
+/**
+ * Writes where the items of a list begin in the column of its items, shma_column_child(column, 0),
+ * to first_out, and how many they are to count_out. Fails like shma_column_item, and with
+ * SHMA_ERROR_INVALID_ARGUMENT for other kinds.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_range(const shma_column *column,
+                              size_t index,
+                              size_t *first_out,
+                              size_t *count_out,
+                              shma_error *error);
+
+/**
+ * Makes an array of an item that is one: a view of the list's memory, which stays valid after the
+ * list is closed. An array that is None has no elements. Fails like shma_column_item, and with
+ * SHMA_ERROR_INVALID_ARGUMENT for other kinds.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_array(const shma_column *column,
+                              size_t index,
+                              shma_array **array_out,
+                              shma_error *error);
+
+/**
+ * Makes an array of one dimension of the values of all items, one after another: the numbers, the
+ * elements of all arrays, or the bytes. It is a view like that of shma_column_array. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT for kinds without values, and for pickles.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_values(const shma_column *column,
+                               shma_array **array_out,
+                               shma_error *error);
+
+/**
+ * Makes an array of SHMA_INT64 of the offsets: where each item begins in the values, or in the
+ * column of the items of lists, and last where they end. They are in elements, bytes or items, and
+ * are not checked. It is a view like that of shma_column_array. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT for kinds without offsets, for arrays of one shape, which have none,
+ * and for pickles.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_offsets(const shma_column *column,
+                                shma_array **array_out,
+                                shma_error *error);
+
+/* ---- Lists: builders of columns -------------------------------------------------------------- */
+
+/**
+ * A column to which items are added, before there is a list of them. They are in private memory.
+ *
+ * Close it with shma_column_builder_close, unless it was given to a list or to another builder.
+ */
+typedef struct shma_column_builder shma_column_builder;
+
+/**
+ * Makes a builder of a column of SHMA_ITEM_STRING, SHMA_ITEM_BYTES or SHMA_ITEM_NOTHING.
+ * Fails with SHMA_ERROR_INVALID_ARGUMENT for another kind.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_builder_create(shma_item_kind kind,
+                                       shma_column_builder **builder_out,
+                                       shma_error *error);
+
+/**
+ * Makes a builder of a column of numbers, or other items of one dtype.
+ *
+ * element is NULL, or for SHMA_OPAQUE has the dtype_text or the itemsize; its other fields are
+ * not used. Fails with SHMA_ERROR_INVALID_DTYPE.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_builder_create_numbers(shma_dtype dtype,
+                                               const shma_options *element,
+                                               shma_column_builder **builder_out,
+                                               shma_error *error);
+
+/**
+ * Makes a builder of a column of arrays of one dtype and of ndim dimensions, 1 to 64. Their shapes
+ * may differ.
+ *
+ * dtype, element and errors are as for shma_column_builder_create_numbers.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_builder_create_arrays(shma_dtype dtype,
+                                              const shma_options *element,
+                                              size_t ndim,
+                                              shma_column_builder **builder_out,
+                                              shma_error *error);
+
+/**
+ * Makes a builder of a column of records. Items are added to its fields, and then so many records
+ * by shma_column_builder_push_records.
+ *
+ * names and fields have count elements. The call takes the fields, also if it fails: they are not
+ * used or closed any more, and shma_column_builder_field returns those of the records. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if two fields have one name or are one builder.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_builder_create_records(size_t count,
+                                               const char *const *names,
+                                               shma_column_builder *const *fields,
+                                               shma_column_builder **builder_out,
+                                               shma_error *error);
+
+/**
+ * Makes a builder of a column of lists. Items are added to shma_column_builder_field(builder, 0),
+ * and then a list of them by shma_column_builder_push_list.
+ *
+ * items says what the items of the lists are. The call takes it, also if it fails, as
+ * shma_column_builder_create_records does.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_column_builder_create_lists(shma_column_builder *items,
+                                             shma_column_builder **builder_out,
+                                             shma_error *error);
+
+/**
+ * Returns the builder of a field, or with index 0 that of the items of lists; NULL if there is
+ * none of that index. It is valid as long as the builder, which owns it.
+ */
+SHMA_API
+const shma_column_builder *shma_column_builder_field(const shma_column_builder *builder,
+                                                            size_t index);
+
+/** Returns the number of items so far. */
+SHMA_API size_t shma_column_builder_count(const shma_column_builder *builder);
+
+/** Adds numbers, or other items of the dtype, which data points to. */
+SHMA_API
+shma_status shma_column_builder_push_numbers(const shma_column_builder *builder,
+                                             const void *data,
+                                             size_t count,
+                                             shma_error *error);
+
+/**
+ * Adds an array. data points to its elements, in C order without gaps. ndim is that of the column.
+ */
+SHMA_API
+shma_status shma_column_builder_push_array(const shma_column_builder *builder,
+                                           size_t ndim,
+                                           const int64_t *shape,
+                                           const void *data,
+                                           shma_error *error);
+
+/**
+ * Adds a string: size_bytes bytes of UTF-8, without a zero byte behind them. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT also if they are not UTF-8.
+ */
+SHMA_API
+shma_status shma_column_builder_push_string(const shma_column_builder *builder,
+                                            const char *data,
+                                            size_t size_bytes,
+                                            shma_error *error);
+
+/** Adds an item of bytes. */
+SHMA_API
+shma_status shma_column_builder_push_bytes(const shma_column_builder *builder,
+                                           const void *data,
+                                           size_t size_bytes,
+                                           shma_error *error);
+
+/**
+ * Adds so many records, of which each field has the items already. Fails with
+ * SHMA_ERROR_INVALID_ARGUMENT if a field has more or fewer.
+ */
+SHMA_API
+shma_status shma_column_builder_push_records(const shma_column_builder *builder,
+                                             size_t count,
+                                             shma_error *error);
+
+/** Adds a list of the items that were added to the column of its items since the list before. */
+SHMA_API
+shma_status shma_column_builder_push_list(const shma_column_builder *builder,
+                                          shma_error *error);
+
+/**
+ * Adds None; of records it adds None to each field, too. Fails with SHMA_ERROR_INVALID_ARGUMENT
+ * if items were added that no list has.
+ */
+SHMA_API
+shma_status shma_column_builder_push_none(const shma_column_builder *builder,
+                                          shma_error *error);
+
+/** Frees a builder, with its fields and what was added. */
+SHMA_API void shma_column_builder_close(shma_column_builder *builder);
+
+/* ---- Lists ----------------------------------------------------------------------------------- */
+
+/**
+ * A list: an immutable sequence of numbers, arrays, strings, bytes, records or lists in shared
+ * memory, in Arrow's layout. Its bytes are an array, which has its handle and its name.
+ *
+ * A process that writes to those bytes breaks it: functions then return other items or
+ * SHMA_ERROR_INVALID_SEGMENT, and never read outside the list.
+ */
+typedef struct shma_list shma_list;
+
+/**
+ * Creates a list of the items of a column. All its memory is reserved by this call.
+ *
+ * The call takes the builder, also if it fails: it is not used or closed any more. options may be
+ * NULL; its order, uninitialized, itemsize and dtype_text are not used. Fails with
+ * SHMA_ERROR_NO_SPACE, SHMA_ERROR_EXISTS and, for options that only Linux has,
+ * SHMA_ERROR_UNSUPPORTED; with SHMA_ERROR_INVALID_ARGUMENT for more than 65536 columns, or more
+ * than 16 that lie in one another.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_list_create(shma_column_builder *items,
+                             const shma_options *options,
+                             shma_list **list_out,
+                             shma_error *error);
+
+/**
+ * Attaches the list that has this handle or this name, read-only.
+ *
+ * Fails like shma_array_attach, with SHMA_ERROR_DTYPE_MISMATCH if it is an array of another dtype,
+ * and with SHMA_ERROR_INVALID_SEGMENT if its bytes are not a list's; the message names the field.
+ * The items are checked when they are read.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_list_attach(const char *handle_or_name,
+                             shma_list **list_out,
+                             shma_error *error);
+
+/**
+ * Makes a list of the array of its bytes, such as one that was received. The array may be closed
+ * before the list. Fails like shma_list_attach.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_list_of_array(const shma_array *array,
+                               shma_list **list_out,
+                               shma_error *error);
+
+/**
+ * Returns the array of the list's bytes, for its handle and for messages. The list owns it: it is
+ * valid until the list is closed, and longer only for who retains it.
+ */
+SHMA_API const shma_array *shma_list_array(const shma_list *list);
+
+/** Returns the number of items. */
+SHMA_API size_t shma_list_count(const shma_list *list);
+
+/** Returns the column of the items. The list owns it: it is valid until the list is closed. */
+SHMA_API const shma_column *shma_list_items(const shma_list *list);
+
+/**
+ * Closes a list. Its memory is given back when no process holds it any more; arrays that were made
+ * of its items hold it, too.
+ */
+SHMA_API void shma_list_close(shma_list *list);
 
 #ifdef __cplusplus
 }

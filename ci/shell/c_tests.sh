@@ -31,11 +31,12 @@ facts=(
     "-DSHMARRAY_LIBRARY=\"$prefix/lib/libshmarray.so\""
     "-DSHMARRAY_MAP=\"$PWD/include/shmarray.map\""
     "-DSHMARRAY_CORPUS=\"$npy_corpus\""
+    "-DSHMARRAY_GOLDEN_LISTS=\"$PWD/ci/checks/golden/lists\""
     "-DSHMARRAY_HEADER=\"$prefix/include/shmarray.h\""
 )
 # The tests of C. load.c needs the shared library, abi.c is checked by its exit code.
-c_tests=(array dlpack errors processes messages channels fds forks full npy npz options signals
-    starts threads)
+c_tests=(array dlpack errors processes messages channels fds forks full lists npy npz options
+    signals starts threads)
 installed=("$prefix"/include/shmarray.h* "$prefix"/include/shmarray/* "$prefix"/lib/libshmarray.*)
 
 # build_c OUTPUT TEST COMPILER WORD…: one program of the tests in C, linked by the last words.

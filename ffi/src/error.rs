@@ -28,14 +28,14 @@ pub const SHMA_ERROR_EXISTS: shma_status = -2;
 pub const SHMA_ERROR_STALE_HANDLE: shma_status = -3;
 /// The text is not a valid handle; the message names the field.
 pub const SHMA_ERROR_INVALID_HANDLE: shma_status = -4;
-/// The file is not a valid segment; the message names the field.
+/// The file is not a valid segment, or its bytes are not a valid list; the message names the field.
 pub const SHMA_ERROR_INVALID_SEGMENT: shma_status = -5;
 /// A name, shape, stride, offset or option is invalid, or a required pointer is NULL.
 pub const SHMA_ERROR_INVALID_ARGUMENT: shma_status = -6;
 /// The dtype cannot be stored in shared memory.
 pub const SHMA_ERROR_INVALID_DTYPE: shma_status = -7;
-/// The dtype of the array differs from the requested one. In C only the functions that load files
-/// return it.
+/// The dtype of the array differs from the requested one. In C only functions on files, channels
+/// and lists return it.
 pub const SHMA_ERROR_DTYPE_MISMATCH: shma_status = -8;
 /// A view or an index is outside its array.
 pub const SHMA_ERROR_OUT_OF_BOUNDS: shma_status = -9;

@@ -35,3 +35,6 @@ pub mod handed_over;
 pub mod segment;
 pub mod npy;
 pub mod npz;
+pub mod column;
+pub mod column_builder;
+pub mod list;

@@ -166,6 +166,11 @@ impl Chosen<'_> {
         Ok(&self.options)
     }
 
+    /// Returns the options of a list, which says by itself what its bytes are.
+    pub(crate) fn of_list(&self) -> &Options {
+        &self.options
+    }
+
     /// Returns the options of several arrays of files. A name is an error: it is that of one array.
     pub(crate) fn of_files(&self) -> Result<&Self, Failure> {
         match self.name {

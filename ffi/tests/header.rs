@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 16] = [
+const SECTIONS: [(&str, &str); 19] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
@@ -26,6 +26,9 @@ const SECTIONS: [(&str, &str); 16] = [
     ("Segments", "segment"),
     ("NPY files", "npy"),
     ("NPZ files", "npz"),
+    ("Lists: columns", "column"),
+    ("Lists: builders of columns", "column_builder"),
+    ("Lists", "list"),
 ];
 
 fn generated() -> String {
