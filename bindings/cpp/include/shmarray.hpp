@@ -27,6 +27,9 @@
 // default-constructed is null: it is false as a bool, its data() is null, its size() is 0, and it
 // can be assigned to. empty() says only that there are no elements.
 //
+// list<T>, attached by a handle or a name, is an immutable sequence of numbers, arrays, strings,
+// bytes, records or lists: its [i], its iterators and field<T>("label") return views of the memory.
+//
 // A function that fails throws an exception. Each but at() has a twin try_… that returns a
 // result<T>, as std::expected does; the twin of the constructor from an any_array is try_as().
 // Programs that are compiled with -fno-exceptions use the twins:
@@ -51,10 +54,13 @@
 #include <shmarray/allocator.hpp>
 #include <shmarray/any_array.hpp>
 #include <shmarray/array.hpp>
+#include <shmarray/array_view.hpp>
 #include <shmarray/bfloat16.hpp>
 #include <shmarray/channel.hpp>
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
+#include <shmarray/item.hpp>
+#include <shmarray/list.hpp>
 #include <shmarray/message.hpp>
 #include <shmarray/mode.hpp>
 #include <shmarray/npy.hpp>

@@ -150,6 +150,26 @@ void publish(const shmarray::channel<float, 1> &frames) {
 #endif
 }
 
+// A list does not change, so a view of its items does not either.
+float first_of(const shmarray::list<shmarray::array_view<const float>> &samples) {
+#ifdef WRITE_TO_LIST
+    return samples[0][0] = 1;
+#else
+    return samples[0][0];
+#endif
+}
+#ifdef MUTABLE_LIST
+float last_of(const shmarray::list<shmarray::array_view<float>> &samples) { return samples[0][1]; }
+#endif
+
+// Only records have fields.
+#ifdef FIELD_OF_NUMBERS
+using labelled = double;
+#else
+using labelled = shmarray::record;
+#endif
+int label_of(const shmarray::list<labelled> &items) { return items.field<int>("label")[0]; }
+
 // A visit has one answer type, so none is silently converted to another.
 double first(const shmarray::any_array &a) {
     return a.visit([](const auto &typed) {

@@ -8,8 +8,10 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vector>
 
 #include <shmarray.hpp>
 
@@ -66,6 +68,22 @@ TEST_CASE("files_work_by_results") {
     CHECK(opened->try_load<double>("a").error().status() == SHMA_ERROR_DTYPE_MISMATCH);
     CHECK(shmarray::try_load_npy(path).error().status() == SHMA_ERROR_INVALID_FILE);
     CHECK(std::remove(path.c_str()) == 0);
+}
+
+TEST_CASE("lists_work_by_results") {
+    using shmarray::list;
+    const std::vector<std::string> words = {"one", "three"};
+    auto builder = shmarray::column_builder::try_of<std::string_view>(words);
+    REQUIRE(builder);
+    auto records = shmarray::column_builder::try_records({{"word", *builder}});
+    REQUIRE(records);
+    const auto made = list<shmarray::record>::try_create(*records);
+    REQUIRE(made);
+    const auto again = list<shmarray::record>::try_attach(*made->try_handle());
+    REQUIRE(again);
+    CHECK(*again->try_field<std::string_view>("word")->try_at(1) == "three");
+    CHECK(again->try_at(2).error().status() == SHMA_ERROR_OUT_OF_BOUNDS);
+    CHECK(again->try_field<double>("word").error().status() == SHMA_ERROR_DTYPE_MISMATCH);
 }
 
 TEST_CASE("a_value_that_is_not_there_aborts_with_the_message") {
