@@ -35,6 +35,9 @@ pub struct ColumnBuilder {
 }
 
 impl ColumnBuilder {
+    /// How many columns may lie above one another.
+    pub const MAX_DEPTH: usize = MAX_DEPTH;
+
     fn of(kind: ColumnKind) -> Self {
         Self {
             kind,
@@ -148,6 +151,17 @@ impl ColumnBuilder {
     #[must_use]
     pub fn dtype(&self) -> Option<&DType> {
         self.dtype.as_ref()
+    }
+
+    /// Returns the number of dimensions of arrays; 0 for anything else.
+    #[must_use]
+    pub fn ndim(&self) -> usize {
+        self.ndim
+    }
+
+    /// Returns the names of its fields, by their numbers.
+    pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
+        self.children.iter().map(|(name, _)| name.as_str())
     }
 
     /// Returns how many items it has.
@@ -413,7 +427,13 @@ struct Plan {
     end: u64,
 }
 
-pub(super) fn create(items: ColumnBuilder, dtype: DType, options: &Options) -> Result<Array> {
+/// Creates the array of a list, and tries again after an error if `make_room` says so.
+pub(super) fn create(
+    items: ColumnBuilder,
+    dtype: DType,
+    options: &Options,
+    mut make_room: impl FnMut(&Error) -> bool,
+) -> Result<Array> {
     let length = items.length;
     let count = count_columns(&items, 1)?;
     let mut plan = Plan {
@@ -440,7 +460,7 @@ pub(super) fn create(items: ColumnBuilder, dtype: DType, options: &Options) -> R
     plan.parts.insert(0, (0, head));
     let bytes = plan.end;
     let parts = RefCell::new(plan.parts);
-    Array::create_by(dtype, &[bytes], options, &|list| {
+    let fill = |list: &mut [u8]| {
         let mut at = 0;
         // Each part is dropped when it was copied.
         for (start, part) in parts.take() {
@@ -450,7 +470,14 @@ pub(super) fn create(items: ColumnBuilder, dtype: DType, options: &Options) -> R
         }
         list[at..].fill(0);
         Ok(())
-    })
+    };
+    loop {
+        match Array::create_by(dtype.clone(), &[bytes], options, &fill) {
+            // Not after `fill`, which took the parts.
+            Err(error) if !parts.borrow().is_empty() && make_room(&error) => {}
+            created => return created,
+        }
+    }
 }
 
 fn count_columns(column: &ColumnBuilder, depth: usize) -> Result<u64> {

@@ -58,8 +58,21 @@ impl List {
     /// As for [`Array::create`]; [`Error::InvalidArgument`] for more than 65,536 columns, or more
     /// than 16 above one another.
     pub fn create(items: ColumnBuilder, options: &crate::Options) -> Result<Self> {
-        let array = build::create(items, DType::by_name(DTYPE_NAME, 1)?, options)?;
-        Self::of(array)
+        Self::create_with_room(items, options, |_| false)
+    }
+
+    /// Does the same as [`create`](Self::create). After an error it tries again if `make_room` says
+    /// that there may be room now.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create): those after which `make_room` says no.
+    pub fn create_with_room(
+        items: ColumnBuilder,
+        options: &crate::Options,
+        make_room: impl FnMut(&Error) -> bool,
+    ) -> Result<Self> {
+        let dtype = DType::by_name(DTYPE_NAME, 1)?;
+        Self::of(build::create(items, dtype, options, make_room)?)
     }
 
     /// Attaches a list by its handle or its name, read-only.

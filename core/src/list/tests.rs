@@ -355,3 +355,24 @@ fn a_negative_count_in_the_shape_of_all_arrays_is_refused() {
     let broken = changed(&list, list.layout.columns[0].shapes + 8, &[0xff; 8]);
     assert_eq!(fault_of(List::of(broken)), "column 0: shapes_offset");
 }
+
+#[test]
+fn a_column_says_what_was_added_so_far() {
+    let texts = ColumnBuilder::strings();
+    let images = ColumnBuilder::arrays(dtype("<u2"), 3).expect("it can be shared");
+    assert_eq!((images.dtype(), images.ndim()), (Some(&dtype("<u2")), 3));
+    let records = ColumnBuilder::records([("text", texts), ("image", images)]).expect("two names");
+    assert_eq!(records.field_names().collect::<Vec<_>>(), ["text", "image"]);
+    assert_eq!((records.dtype(), records.ndim()), (None, 0));
+}
+
+#[test]
+fn creating_asks_for_room_until_there_is_none() {
+    let broken = Options::new().name("no/name");
+    let mut asked = 0;
+    let refused = List::create_with_room(numbers(&[Some(2)]), &broken, |_| {
+        asked += 1;
+        asked < 3
+    });
+    assert!(matches!(refused, Err(Error::InvalidName { .. })) && asked == 3);
+}
