@@ -105,7 +105,7 @@ module Shmarray
   private_class_method :bind_numo, :sweep_dead, :make_room, :reuse_dead, :room?, :arrays_in?,
                        :extended?, :job_counter
   private_class_method :process_fd, :write_some if respond_to?(:process_fd)
-  private_class_method :own_array if respond_to?(:own_array)
+  private_class_method :own_array, :begin_family if respond_to?(:own_array)
   private_constant :JobCounter
 
   # @!parse
@@ -134,5 +134,6 @@ require "shmarray/reductions"
 require "shmarray/io_buffer"
 require "shmarray/dlpack"
 require "shmarray/npy"
+require "shmarray/list"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)
 require "shmarray/channel" if defined?(Shmarray::Channel)

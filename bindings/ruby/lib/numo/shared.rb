@@ -13,6 +13,7 @@ require "shmarray"
 Shmarray.send(:bind_numo)
 require "numo/shared/channel" if defined?(Shmarray::Channel)
 require "numo/shared/guards"
+require "numo/shared/list"
 require "numo/shared/npy"
 require "numo/shared/reference"
 

@@ -79,21 +79,26 @@ pub(crate) fn try_with_room<T>(
     ruby: &Ruby,
     make: impl Fn() -> Result<shmarray::Result<T>, Error>,
 ) -> Result<T, Error> {
-    let is_full = |made: &shmarray::Result<T>| {
-        made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace)
-    };
-    let is_short = |made: &shmarray::Result<T>| {
-        made.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoMemory)
-    };
-    let mut made = make()?;
-    if is_full(&made) || is_short(&made) {
-        make_room(ruby)?;
-        made = make()?;
+    for attempt in 1.. {
+        match make()? {
+            Err(error) if made_room(ruby, &error, attempt)? => {}
+            made => return made.or_raise(ruby),
+        }
     }
-    if is_full(&made) && others_made_room(ruby)? {
-        made = make()?;
+    unreachable!("`made_room` gives up")
+}
+
+/// Makes room after an error of so many attempts. Returns whether there may be some now.
+pub(crate) fn made_room(
+    ruby: &Ruby,
+    error: &shmarray::Error,
+    attempt: usize,
+) -> Result<bool, Error> {
+    match (error.kind(), attempt) {
+        (ErrorKind::NoSpace | ErrorKind::NoMemory, 1) => make_room(ruby).map(|()| true),
+        (ErrorKind::NoSpace, 2) => others_made_room(ruby),
+        _ => Ok(false),
     }
-    made.or_raise(ruby)
 }
 
 /// Frees unreferenced arrays and empties the pool.

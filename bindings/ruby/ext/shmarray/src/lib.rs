@@ -24,6 +24,7 @@
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
 //! | `npy` | NPY and NPZ files: `Shmarray.load_npy` and its relatives, `Shmarray::NpzFile` |
+//! | `list` | the class `Shmarray::List`, and its private builder |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and exported MemoryViews, as arrays |
 //! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |
@@ -56,6 +57,7 @@ mod reductions;
 mod segments;
 mod numo_shared;
 mod npy;
+mod list;
 mod assign;
 #[cfg(unix)]
 mod message;
@@ -73,6 +75,7 @@ fn init(ruby: &Ruby) -> Result<(), Error> {
     segments::define(shmarray)?;
     array::define(ruby, shmarray)?;
     npy::define(ruby, shmarray)?;
+    list::define(ruby, shmarray)?;
     assign::define(ruby)?;
     reductions::define(ruby)?;
     memory_view::register(ruby);

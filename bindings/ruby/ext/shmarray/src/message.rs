@@ -20,7 +20,8 @@ use shmarray::{Access, Array, Message, Pipe, Received, Sent};
 use crate::array::{ArrayObject, array_of};
 use crate::error::{OrRaise, argument_error, named_class, type_error, unless_closed};
 use crate::gvl::look_up_class;
-use crate::slot_use::Held;
+use crate::list::list_array;
+use crate::slot_use::{Held, Part};
 use crate::{arguments, numo_shared};
 
 /// One end of a pipe; `None` after it was closed.
@@ -62,6 +63,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     message.define_method("close", method!(MessageObject::close, 0))?;
     message.define_method("closed?", method!(MessageObject::is_closed, 0))?;
     shmarray.define_singleton_method("own_array", function!(own_array, 2))?;
+    shmarray.define_singleton_method("begin_family", function!(begin_family, 0))?;
     look_up_class::<PipeObject>(ruby)?;
     look_up_class::<MessageObject>(ruby)
 }
@@ -139,8 +141,11 @@ impl PipeObject {
     }
 }
 
-/// Converts a `Shmarray::Array`, or a Numo array in shared memory.
+/// Converts a `Shmarray::Array`, a Numo array in shared memory, or a list.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Held, Error> {
+    if let Some(list) = list_array(ruby, value) {
+        return Ok(Held::new(list?, Part::None));
+    }
     match array_of(ruby, value) {
         Some(found) => found,
         None if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
@@ -162,6 +167,13 @@ fn own_array(ruby: &Ruby, message: &MessageObject, index: Integer) -> Result<Opt
         return Ok(None);
     }
     MessageObject::attach(ruby, message, index, Access::Owned).map(Some)
+}
+
+/// Makes this process a member of its family, if it has not used the library yet: processes that it
+/// forks are of that family, too. It raises nothing: the next use of shared memory reports what is
+/// wrong.
+fn begin_family() {
+    let _ = shmarray::family();
 }
 
 impl MessageObject {

@@ -1,6 +1,7 @@
 //! The module `Numo::Shared`: Numo arrays in shared memory.
 
 use std::hint::black_box;
+use std::slice;
 
 use magnus::scan_args::scan_args;
 use magnus::value::ReprValue;
@@ -247,6 +248,43 @@ impl Private {
         black_box(self.value); // keeps the object on the stack until here
         filled.or_raise(ruby)
     }
+}
+
+/// Calls a closure with the dtype, the shape and the elements of a Numo array, side by side in C
+/// order. The closure may call no Ruby code.
+pub(crate) fn with_elements<T>(
+    ruby: &Ruby,
+    value: Value,
+    take: impl FnOnce(&DType, &[u64], &[u8]) -> T,
+) -> Result<T, Error> {
+    let (dtype, found) = find(ruby, value)?;
+    let strides = match &found.strides {
+        _ if found.swapped => return with_elements(ruby, value.funcall("to_host", ())?, take),
+        None => return with_elements(ruby, value.funcall("dup", ())?, take),
+        Some(strides) => strides,
+    };
+    let layout = layout_of(ruby, &found, strides)?;
+    if found.shared {
+        let bytes = shared_array(ruby, value)?.to_bytes().or_raise(ruby)?;
+        return Ok(take(&dtype, &layout.shape, &bytes));
+    }
+    if !layout.is_contiguous(dtype.itemsize(), Order::C) {
+        return with_elements(ruby, value.funcall("dup", ())?, take);
+    }
+    let bytes = (layout.len() * dtype.itemsize()) as usize;
+    let elements = if bytes == 0 {
+        &[]
+    } else {
+        // SAFETY: `find` read the address and the layout, of so many bytes without gaps, from
+        // Numo's own struct; no Ruby code runs that could free or change them.
+        #[allow(unsafe_code)]
+        unsafe {
+            slice::from_raw_parts(found.start, bytes)
+        }
+    };
+    let taken = take(&dtype, &layout.shape, elements);
+    black_box(value); // keeps the object on the stack until here
+    Ok(taken)
 }
 
 /// Copies elements into a buffer, a shared array of bytes, from an offset on. Returns the array

@@ -17,7 +17,10 @@ module Numo
           # arrays go in band while little of it is free.
           :make_room, :others=, :others_make_room, :room?,
           # A copy that travels in a message is the receiver's alone, as what Marshal loads is.
-          :own_array
+          :own_array,
+          # What a worker dumps by a handle, such as a list, is held until it is loaded, even if the
+          # worker ends before: its family goes on.
+          :begin_family
         ],
         Shared => [
           # `share` always copies to new memory, and raises where shared memory is full.

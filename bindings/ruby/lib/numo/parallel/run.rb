@@ -68,6 +68,7 @@ module Numo
         @workers = []
         is_over = false
         ResultBuffers.begin_call
+        Internals.begin_family
         Interrupts.undisturbed do
           @counter = Internals.job_counter(@count, @jobs.size) if uses_counter?
           @count.times { |number| start_worker(number) }

@@ -1,4 +1,4 @@
-//! The objects of arrays that were loaded: Numo's, or those of this library.
+//! The objects of arrays in files and lists: Numo's, or those of this library.
 
 use std::io;
 
@@ -12,10 +12,10 @@ use crate::numo_array::{make, no_class};
 
 /// Makes the objects of arrays: Numo's if it has Numo.
 #[derive(Clone, Copy)]
-pub(super) struct Maker(Option<&'static Numo>);
+pub(crate) struct Maker(Option<&'static Numo>);
 
 impl Maker {
-    pub(super) fn new(ruby: &Ruby, is_numo: bool) -> Result<Self, Error> {
+    pub(crate) fn new(ruby: &Ruby, is_numo: bool) -> Result<Self, Error> {
         Ok(Self(if is_numo { Some(numo(ruby)?) } else { None }))
     }
 
@@ -30,7 +30,7 @@ impl Maker {
         self.refusal(dtype, reader).map_or(Ok(()), |text| Err(type_error(ruby, text)))
     }
 
-    pub(super) fn make(self, ruby: &Ruby, array: Array) -> Result<Value, Error> {
+    pub(crate) fn make(self, ruby: &Ruby, array: Array) -> Result<Value, Error> {
         match self.0 {
             Some(numo) => make(ruby, numo, array),
             None => Ok(ArrayObject::holding(ruby, array)),

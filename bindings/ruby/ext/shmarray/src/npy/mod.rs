@@ -16,6 +16,8 @@ mod load;
 mod archive;
 mod save;
 
+pub(crate) use maker::Maker;
+
 /// Defines the module and the class.
 pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let files = shmarray.define_module("Files")?;
