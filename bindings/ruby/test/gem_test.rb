@@ -109,8 +109,8 @@ class GemTest < SharedMemoryTest
     paths = contents.keys
     assert_empty paths.select { |path| (path.split("/") & FOR_TESTS).any? }
     of_core = paths.filter_map { |path| path[%r{\Aext/core/([^/]+)}, 1] }.uniq
-    assert_equal %w[CHANNELS.md Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT PROTOCOL.md
-                    build.rs src],
+    assert_equal %w[CHANNELS.md Cargo.toml FORMAT.md LICENSE LICENSE-APACHE LICENSE-MIT LISTS.md
+                    PROTOCOL.md build.rs src],
                  of_core.sort
   end
 

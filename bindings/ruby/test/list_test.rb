@@ -181,6 +181,7 @@ class ListTest < SharedMemoryTest
     assert_equal [[3, 0], [1, 1], [2, 2]], list.each.with_index.to_a
     assert_equal [3, 3], [list.each.size, list.length]
     assert_equal [2, [1, 2], [], 3], [list.last, list.last(2).to_a, list.last(0).to_a, list.first]
+    assert_raises(ArgumentError) { list.last(-1) }
     assert_equal [2, :none, 7], [list.fetch(-1), list.fetch(3, :none), list.fetch(7) { |i| i }]
     assert_refused(IndexError, /index -4 outside of list bounds: -3...3/) { list.fetch(-4) }
     assert_equal [false, true], [list.empty?, list[3..].empty?]
@@ -269,6 +270,83 @@ class ListTest < SharedMemoryTest
     Process.wait(pid)
     sweep_after_deaths
     assert_empty segments_in
+  end
+
+  REFUSED = {
+    [1, nil, "x"] => [TypeError, "item 2: it is a String in UTF-8, not an Integer as those " \
+                                 "before it"],
+    [1, 2.5] => [TypeError, "item 1: it is a Float, not an Integer as those before it"],
+    [0.5, 1] => [TypeError, "item 1: it is an Integer, not a Float as those before it"],
+    [true, 1] => [TypeError, "item 1: it is an Integer, not true or false as those before it"],
+    [1.5, 1i] => [TypeError, "item 1: it is a Complex, not a Float as those before it"],
+    ["x", "x".b] => [TypeError, "item 1: it is a binary String, not a String in UTF-8 as those " \
+                                "before it"],
+    ["x".b, [1]] => [TypeError, "item 1: it is an Array, not a binary String as those before it"],
+    [[1], { a: 1 }] => [TypeError, "item 1: it is a Hash, not an Array as those before it"],
+    [[[1], [2]], [[nil, 3.5]]] => [TypeError, "item 1: item 0: item 1: it is a Float, not an " \
+                                              "Integer as those before it"],
+    [{ a: { b: 1 } }, { a: { b: "x" } }] =>
+      [TypeError, "item 1: field a: field b: it is a String in UTF-8, not an Integer as those " \
+                  "before it"],
+    [nil, { a: 1 }, { b: 1 }] => [ArgumentError,
+                                  "item 2: its fields are b, not a as those before it"],
+    [{ a: 1 }, { a: 1, b: 2 }] => [ArgumentError,
+                                   "item 1: its fields are a, b, not a as those before it"],
+    [{ a: 1, b: 2 }, { a: 1, "a" => 2 }] => [ArgumentError,
+                                             "item 1: its fields are a, a, not a, b as those " \
+                                             "before it"],
+    [{ a: 1, "a" => 2 }] => [ArgumentError, /item 0: .*two are named "a"/],
+    [{ 1 => 2 }] => [TypeError, "item 0: the name of a field is a Symbol or a String in UTF-8, " \
+                                "not 1"],
+    [:x] => [TypeError, "item 0: Symbol cannot be in a list"],
+    [1r] => [TypeError, "item 0: Rational cannot be in a list"],
+    [[Object]] => [TypeError, "item 0: item 0: Class cannot be in a list"],
+    [1, 2**63] => [RangeError, /\Aitem 1: 9223372036854775808 does not fit int64/],
+    ["a\xFF"] => [ArgumentError, "item 0: it is no UTF-8 from byte 1 on"],
+    ["ä".encode("UTF-16LE")] => [TypeError, "item 0: it is a String in UTF-16LE: encode it in " \
+                                            "UTF-8, or as binary"]
+  }.freeze
+
+  def test_items_that_do_not_agree_are_refused_by_index_and_both_kinds
+    REFUSED.each do |items, (type, text)|
+      words = text.is_a?(Regexp) ? text : /\A#{Regexp.escape(text)}\z/
+      assert_refused(type, words, items.inspect) { Shmarray::List.new(items) }
+    end
+    assert_empty segments_in
+  end
+
+  def test_hashes_and_arrays_have_a_greatest_depth
+    deep = ->(depth) { depth.times.reduce(1) { |inner, _| [inner] } }
+    assert_equal [deep[15]], Shmarray::List.new([deep[15]]).to_a
+    endless = []
+    endless << endless
+    [[deep[16]], endless, [{ a: deep[15] }]].each do |items|
+      assert_refused(ArgumentError, /more than 16 deep/) { Shmarray::List.new(items) }
+    end
+  end
+
+  def test_what_ends_the_pass_ends_it_and_leaves_nothing
+    endings = { RuntimeError => -> { raise "broken" }, UncaughtThrowError => -> { throw :x },
+                StopIteration => -> { raise StopIteration } }
+    endings.each do |type, ending|
+      source = Enumerator.new { |y| 1000.times { y << "x" } && ending.call }
+      assert_raises(type) { Shmarray::List.new(source, name: "ended") }
+    end
+    found = catch(:out) { Shmarray::List.new((0..).lazy.map { |i| i < 9 ? i : throw(:out, i) }) }
+    assert_equal 9, found
+    thread = Thread.new { Shmarray::List.new((0..).lazy) }
+    Thread.pass until thread.stop? || thread.status == "run"
+    assert_nil thread.kill.join.value
+    assert_raises(NoMethodError) { Shmarray::List.new(5) }
+    assert_raises(ArgumentError) { Shmarray::List.new([], name: "no/name") }
+    assert_raises(ArgumentError) { Shmarray::List.new([], persist: true) }
+    assert_raises(ArgumentError) { Shmarray::List.new([], order: :F) }
+    assert_empty segments_in
+  end
+
+  def test_options_are_checked_before_the_pass
+    assert_raises(TypeError) { Shmarray::List.new((0..).lazy, name: 5) }
+    assert_raises(ArgumentError) { Shmarray::List.new((0..).lazy, mode: -1) }
   end
 
   def test_lists_are_listed_as_arrays

@@ -80,6 +80,12 @@ class NumoListTest < NumoTest
     assert_equal [0.0, 0.0], Shmarray::List.attach(found.handle)[0].to_a
   end
 
+  def test_a_list_is_no_array
+    list = List.new([1])
+    assert_refused(TypeError, /Numo::Shared::List.attach reads it/) { Shared.attach(list.handle) }
+    refute Shared.shared?(list)
+  end
+
   def test_workers_of_parallel_return_lists
     found = Numo::Parallel.map(1..3, in_processes: 2) do |i|
       { list: List.new([Numo::Int8.new(i).seq]), part: List.new([1, 2, i])[1..] }

@@ -219,8 +219,12 @@ module Shmarray
     # Returns the last item, or a part with the last +count+.
     # @param count [Integer, nil]
     # @return [Object, List] nil if there are no items
+    # @raise [ArgumentError] if the count is negative
     def last(count = nil)
-      count ? self[[size - count, 0].max..] : self[-1]
+      return self[-1] unless count
+      raise ArgumentError, "negative count: #{count}" if count.negative?
+
+      self[[size - count, 0].max..]
     end
 
     # Returns the items of a field, as a list over the same memory.

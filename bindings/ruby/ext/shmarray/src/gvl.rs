@@ -157,7 +157,8 @@ impl Caller {
     }
 }
 
-fn check_interrupts() -> Result<(), Error> {
+/// Runs what interrupts this thread: signal handlers, and exceptions of other threads.
+pub(crate) fn check_interrupts() -> Result<(), Error> {
     let checked = protect(|| {
         // SAFETY: this thread holds Ruby's lock, and `protect` catches the exception that an
         // interrupt raises.

@@ -143,16 +143,16 @@ impl PipeObject {
 
 /// Converts a `Shmarray::Array`, a Numo array in shared memory, or a list.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Held, Error> {
+    if let Some(found) = array_of(ruby, value) {
+        return found;
+    }
+    if numo_shared::is_numo(ruby, value) {
+        return numo_shared::shared_array(ruby, value);
+    }
     if let Some(list) = list_array(ruby, value) {
         return Ok(Held::new(list?, Part::None));
     }
-    match array_of(ruby, value) {
-        Some(found) => found,
-        None if numo_shared::is_numo(ruby, value) => numo_shared::shared_array(ruby, value),
-        None => {
-            Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect())))
-        }
-    }
+    Err(type_error(ruby, format!("{} is not an array in shared memory", value.inspect())))
 }
 
 /// Returns one of the arrays of a message, which nobody else has: from now on it is this process's.

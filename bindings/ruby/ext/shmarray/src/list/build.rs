@@ -23,9 +23,9 @@ use rb_sys::{
 };
 use shmarray::{ColumnBuilder, ColumnKind, DType, List, Number, Options, TypeCode};
 
-use super::{ListObject, read_only};
+use super::{ListObject, let_interrupts_in, read_only};
 use crate::arguments;
-use crate::array::array_of;
+use crate::array::{ArrayObject, array_of};
 use crate::element;
 use crate::error::{OrRaise, argument_error, made_room, type_error};
 use crate::gvl::{look_up_class, stoppable};
@@ -161,7 +161,11 @@ fn kind_of(ruby: &Ruby, item: Value) -> Result<Kind, Error> {
     if object == Qtrue as VALUE || object == Qfalse as VALUE {
         return Ok(Kind::Number(TypeCode::Bool));
     }
-    let refused = || Err(type_error(ruby, format!("{} cannot be in a list", item.class())));
+    let refused = || {
+        // SAFETY: the name is copied before any Ruby code runs.
+        let class = unsafe { item.classname() }.into_owned();
+        Err(type_error(ruby, format!("{class} cannot be in a list")))
+    };
     if SPECIAL_CONST_P(object) {
         return refused();
     }
@@ -323,13 +327,12 @@ fn push_array(ruby: &Ruby, column: &mut ColumnBuilder, item: Value) -> Result<()
         settle(ruby, column, is_such, such)?;
         accepted(ruby, column.push_array(shape, bytes))
     };
-    match array_of(ruby, item).transpose()? {
-        Some(array) => {
-            let bytes = accepted(ruby, array.to_bytes())?;
-            push(array.dtype(), array.shape(), &bytes)
-        }
-        None => numo_shared::with_elements(ruby, item, push)?,
+    if numo_shared::is_numo(ruby, item) {
+        return numo_shared::with_elements(ruby, item, push)?;
     }
+    let array = ArrayObject::array(<&ArrayObject>::try_convert(item)?, ruby)?;
+    let bytes = accepted(ruby, array.to_bytes())?;
+    push(array.dtype(), array.shape(), &bytes)
 }
 
 fn push_record(
@@ -342,35 +345,40 @@ fn push_record(
         let fields = names_of(ruby, item)?.into_iter().map(|name| (name, ColumnBuilder::nothing()));
         settle(ruby, column, |_| false, || ColumnBuilder::records(fields))?;
     }
-    let mut differs = item.len() != column.field_names().len();
-    let mut failed = None;
     let mut next = 0;
-    item.foreach(|key: Value, value: Value| {
+    let mut differs = item.len() != column.field_names().len();
+    each_pair(item, |key, value| {
         let name = name_of(ruby, key)?;
         let number = number_of(column, name, next);
         let field = number.and_then(|number| column.field_mut(number));
         let (Some(field), false) = (field, differs) else {
             differs = true;
-            return Ok(ForEach::Stop);
+            return Ok(());
         };
         next = number.map_or(0, |number| number + 1);
-        failed = push(ruby, field, value, depth + 1).err();
-        if let Some(failure) = failed.take() {
-            failed = Some(failure.of(format!("field {name}")));
-            return Ok(ForEach::Stop);
-        }
-        Ok(ForEach::Continue)
+        push(ruby, field, value, depth + 1).map_err(|failure| failure.of(format!("field {name}")))
     })?;
-    match failed {
-        Some(failure) => Err(failure),
-        None if differs || column.push_records(1).is_err() => {
-            let before = column.field_names().collect::<Vec<_>>().join(", ");
-            let names = names_of(ruby, item)?.join(", ");
-            let text = format!("its fields are {names}, not {before} as those before it");
-            Err(argument_error(ruby, text).into())
-        }
-        None => Ok(()),
+    if differs || column.push_records(1).is_err() {
+        let before = column.field_names().collect::<Vec<_>>().join(", ");
+        let names = names_of(ruby, item)?.join(", ");
+        let text = format!("its fields are {names}, not {before} as those before it");
+        return Err(argument_error(ruby, text).into());
     }
+    Ok(())
+}
+
+/// Calls a closure with each key and value, until it fails. An error of Rust that went through
+/// Ruby's loop would come out as an exception.
+fn each_pair(
+    record: RHash,
+    mut act: impl FnMut(Value, Value) -> Result<(), Failure>,
+) -> Result<(), Failure> {
+    let mut done = Ok(());
+    record.foreach(|key: Value, value: Value| {
+        done = act(key, value);
+        Ok(if done.is_ok() { ForEach::Continue } else { ForEach::Stop })
+    })?;
+    done
 }
 
 /// Returns the number of a field, which is probably this one.
@@ -384,11 +392,11 @@ fn number_of(column: &ColumnBuilder, name: RString, probable: usize) -> Option<u
     }
 }
 
-fn names_of(ruby: &Ruby, record: RHash) -> Result<Vec<String>, Error> {
+fn names_of(ruby: &Ruby, record: RHash) -> Result<Vec<String>, Failure> {
     let mut names = Vec::with_capacity(record.len());
-    record.foreach(|key: Value, _: Value| {
+    each_pair(record, |key, _| {
         names.push(name_of(ruby, key)?.to_string()?);
-        Ok(ForEach::Continue)
+        Ok(())
     })?;
     Ok(names)
 }
@@ -426,6 +434,7 @@ fn push_list(
             push(ruby, items, one, depth + 1).map_err(|failure| failure.of_item(index as u64))?;
         }
         index += 1;
+        let_interrupts_in(index)?;
     }
     accepted(ruby, column.push_list())
 }

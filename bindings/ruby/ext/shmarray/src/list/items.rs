@@ -11,7 +11,7 @@ use magnus::{Error, RString, Ruby, Value};
 use rb_sys::{rb_str_new, rb_utf8_str_new};
 use shmarray::{Column, ColumnKind, TypeCode};
 
-use super::ListObject;
+use super::{ListObject, let_interrupts_in};
 use crate::element::{read, to_value};
 use crate::error::{OrRaise, type_error};
 
@@ -51,6 +51,7 @@ pub(super) fn item(
             for items in column.children() {
                 for number in range.clone() {
                     made.push(item(ruby, list, items, number)?)?;
+                    let_interrupts_in(made.len())?;
                 }
             }
             Ok(frozen(made.as_value()))

@@ -19,8 +19,8 @@ use magnus::rb_sys::{AsRawValue, protect};
 use magnus::typed_data::Obj;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{
-    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RClass, RModule, Ruby,
-    Symbol, TryConvert, TypedData, Value, method,
+    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RClass, RModule, RString,
+    Ruby, Symbol, TryConvert, TypedData, Value, method,
 };
 use rb_sys::{Qfalse, Qnil, VALUE, rb_arithmetic_sequence_beg_len_step};
 use shmarray::{Access, Array, Column, ColumnKind, Element, List, Options};
@@ -29,7 +29,7 @@ use crate::arguments;
 use crate::array::array_of;
 use crate::collector::Counted;
 use crate::error::{OrRaise, argument_error, with_room};
-use crate::gvl::look_up_class;
+use crate::gvl::{check_interrupts, look_up_class};
 use crate::npy::Maker;
 
 /// The Rust value of a `Shmarray::List`.
@@ -91,7 +91,9 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
 /// Attaches a list by its handle or its name, or returns the list that an array is.
 fn open(ruby: &Ruby, class: RClass, value: Value, is_numo: bool) -> Result<Value, Error> {
     let maker = Maker::new(ruby, is_numo)?;
-    let array = match array_of(ruby, value).transpose()? {
+    let is_text = RString::from_value(value).is_some();
+    let found = if is_text { None } else { array_of(ruby, value).transpose()? };
+    let array = match found {
         Some(found) if found.is_in_slot() => {
             return Err(argument_error(ruby, "a list in a slot of a channel ends with its block"));
         }
@@ -378,6 +380,11 @@ fn offsets_of(ruby: &Ruby, each: u64, items: Range<u64>) -> Result<Array, Error>
         array.set(&[at as u64], (item * each) as i64).or_raise(ruby)?;
     }
     Ok(array)
+}
+
+/// Lets interrupts in now and then, after so many items of one item.
+fn let_interrupts_in(count: usize) -> Result<(), Error> {
+    if count.is_multiple_of(4096) { check_interrupts() } else { Ok(()) }
 }
 
 fn frozen(ruby: &Ruby, object: ListObject, class: RClass) -> Value {
