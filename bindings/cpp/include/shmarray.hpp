@@ -29,6 +29,7 @@
 //
 // list<T>, attached by a handle or a name, is an immutable sequence of numbers, arrays, strings,
 // bytes, records or lists: its [i], its iterators and field<T>("label") return views of the memory.
+// any_list is one whose items are known at run time.
 //
 // A function that fails throws an exception. Each but at() has a twin try_… that returns a
 // result<T>, as std::expected does; the twin of the constructor from an any_array is try_as().
@@ -53,6 +54,7 @@
 #include <shmarray.h>
 #include <shmarray/allocator.hpp>
 #include <shmarray/any_array.hpp>
+#include <shmarray/any_list.hpp>
 #include <shmarray/array.hpp>
 #include <shmarray/array_view.hpp>
 #include <shmarray/bfloat16.hpp>

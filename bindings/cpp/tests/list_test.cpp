@@ -20,9 +20,11 @@
 namespace {
 
 using shmarray::any_array;
+using shmarray::any_list;
 using shmarray::array;
 using shmarray::array_view;
 using shmarray::column_builder;
+using shmarray::item_kind;
 using shmarray::list;
 using shmarray::record;
 using namespace std::string_literals;
@@ -239,6 +241,40 @@ TEST("what_a_builder_cannot_take_is_refused") {
     CHECK(status_of(column_builder::try_records({{"a\0b"s, column_builder()}})) ==
           SHMA_ERROR_INVALID_ARGUMENT);
     CHECK(status_of(list<double>::try_create(builder_of_words())) == SHMA_ERROR_DTYPE_MISMATCH);
+}
+
+TEST("a_list_of_any_items_says_what_they_are") {
+    const auto made = make_records();
+    const auto any = any_list::attach(made.handle());
+    CHECK(any.kind() == item_kind::record);
+    CHECK(any.size() == 3);
+    CHECK(any.names() == made.names());
+    const any_list sample = any.field("sample");
+    CHECK(sample.kind() == item_kind::array);
+    CHECK(sample.dtype_text() == "<f4");
+    CHECK(sample.ndim() == 1);
+    CHECK(sample.as<array_view<const float>>()[2].size() == 3);
+    const any_list label = made.field<std::optional<std::int64_t>>("label");
+    CHECK(label.is_none(1));
+    CHECK_FALSE(label.is_none(3));
+    CHECK(label.names().empty());
+    CHECK(label.as<std::int64_t>()[2] == -9);
+    CHECK(status_of(label.try_as<double>()) == SHMA_ERROR_DTYPE_MISMATCH);
+    CHECK(status_of(label.try_field("a")) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(any_list::try_attach("nobody")) == SHMA_ERROR_NOT_FOUND);
+    CHECK(any_list::of(made.array()).as<record>().size() == 3);
+    const std::vector<std::vector<std::string>> lines = {{}, {"a", "b"}};
+    const any_list part = list<list<std::string_view>>::create(lines)[1];
+    CHECK(part.size() == 2);
+    CHECK(part.as<std::string_view>()[1] == "b");
+    any_list none;
+    CHECK(none.kind() == item_kind::nothing);
+    CHECK(none.dtype_text().empty());
+    CHECK(status_of(none.try_as<double>()) == SHMA_ERROR_INVALID_ARGUMENT);
+    none = any;
+    none.close();
+    CHECK_FALSE(none);
+    CHECK(none.empty());
 }
 
 TEST("broken_offsets_are_an_error_of_their_item") {

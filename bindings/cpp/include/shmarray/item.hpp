@@ -110,6 +110,16 @@ inline std::vector<std::string> names_of(const shma_column *records) {
     return names;
 }
 
+/// Calls a function of the C ABI that outputs a list.
+template <class Function, class... Arguments>
+result<list_owner> produce_list(Function function, Arguments... arguments) {
+    shma_list *made = nullptr;
+    auto called = call(function, arguments..., &made);
+    if (!called)
+        return called.error();
+    return list_owner(made, shma_list_close);
+}
+
 /// Calls a function of the C ABI that outputs a builder.
 template <class Function, class... Arguments>
 result<shma_column_builder *> produce_builder(Function function, Arguments... arguments) {

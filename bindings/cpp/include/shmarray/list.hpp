@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <iterator>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <type_traits>
@@ -22,6 +21,8 @@
 
 namespace shmarray {
 inline namespace SHMARRAY_MODE {
+
+class any_list;
 
 /// A random-access iterator over the items of a list. It returns items by value, and is valid as
 /// long as the list object.
@@ -263,28 +264,27 @@ class list {
   private:
     template <class>
     friend class list;
+    friend class any_list;
     template <class, class>
     friend struct detail::item_of;
 
-    using owner = std::shared_ptr<shma_list>;
     using state = typename item::state;
 
-    list(owner opened, const shma_column *column, std::size_t first, std::size_t count,
+    list(detail::list_owner opened, const shma_column *column, std::size_t first, std::size_t count,
          state known) noexcept
         : owner_(std::move(opened)), column_(column), first_(first), count_(count), known_(known) {}
 
     template <class Function, class... Arguments>
     static result<list> produced(Function function, Arguments... arguments) {
-        shma_list *made = nullptr;
-        auto called = detail::call(function, arguments..., &made);
-        if (!called)
-            return called.error();
-        const shma_column *const items = shma_list_items(made);
-        return checked(owner(made, shma_list_close), items, 0, shma_list_count(made));
+        auto opened = detail::produce_list(function, arguments...);
+        if (!opened)
+            return opened.error();
+        const shma_list *const all = opened->get();
+        return checked(*std::move(opened), shma_list_items(all), 0, shma_list_count(all));
     }
 
-    static result<list> checked(owner opened, const shma_column *column, std::size_t first,
-                                std::size_t count) {
+    static result<list> checked(detail::list_owner opened, const shma_column *column,
+                                std::size_t first, std::size_t count) {
         auto known = item::prepare(column);
         if (!known)
             return known.error();
@@ -298,7 +298,7 @@ class list {
         return item::read(owner_, column_, known_, first_ + index, found, why);
     }
 
-    owner owner_;
+    detail::list_owner owner_;
     const shma_column *column_ = nullptr;
     std::size_t first_ = 0, count_ = 0;
     state known_{};
