@@ -1,4 +1,6 @@
 // Lists in C: what is put in and comes out, golden lists of another writer, and broken ones.
+#include <pthread.h>
+
 #include "children.h"
 #include "files.h"
 
@@ -287,6 +289,25 @@ static void what_does_not_agree_is_not_added(void **state) {
     expect_failure(shma_column_builder_push_none(lists, &error), refused, "no list has");
     expect_ok(shma_column_builder_push_list(lists, NULL));
     shma_column_builder_close(lists);
+}
+
+static void *push_a_thousand_strings(void *builder) {
+    for (int i = 0; i < 1000; i++)
+        must(shma_column_builder_push_string(builder, "four", 4, NULL) == SHMA_OK);
+    return NULL;
+}
+
+static void threads_add_to_one_builder(void **state) {
+    shma_column_builder *strings = of_kind(SHMA_ITEM_STRING);
+    pthread_t threads[4];
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, push_a_thousand_strings, strings), 0);
+    for (size_t i = 0; i < 4; i++)
+        assert_int_equal(pthread_join(threads[i], NULL), 0);
+    shma_list *list = list_of(strings);
+    assert_int_equal(shma_list_count(list), 4000);
+    expect_item(shma_list_items(list), 3999, "four", 4);
+    shma_list_close(list);
 }
 
 static void columns_are_not_too_deep(void **state) {
@@ -666,6 +687,7 @@ int main(void) {
         TEST(a_list_has_a_name_and_its_array_is_retained),
         TEST(items_of_another_kind_or_index_are_refused),
         TEST(what_does_not_agree_is_not_added),
+        TEST(threads_add_to_one_builder),
         TEST(columns_are_not_too_deep),
         TEST(golden_lists_are_read_as_what_they_were),
         TEST(pickles_are_for_python_alone),
