@@ -58,7 +58,7 @@
  * Versions
  *   - A program that was compiled with this header runs with this version of the library and with
  *     each later one of the same SHMA_ABI. Those may have further functions, statuses, dtypes and
- *     kinds of segments, and further fields at the end of shma_options, shma_npz_options,
+ *     kinds of segments and items, and further fields at the end of shma_options, shma_npz_options,
  *     shma_channel_options and shma_segment_info. shma_error never changes.
  *
  * Generated from ffi/shmarray.h.in and ffi/src; do not edit.
