@@ -479,7 +479,7 @@ mod _core {
     #[pymodule_export]
     use super::handles::Handle;
     #[pymodule_export]
-    use super::list::{List, list_of_bytes};
+    use super::list::{List, list_of_bytes, list_of_file};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::memory_identity;

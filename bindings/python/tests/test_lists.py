@@ -132,13 +132,20 @@ def test_items_come_out_as_unpickling_would_make_them(name):
     check(List(iter(KINDS[name])), items)
 
 
-@pytest.mark.parametrize("name", KINDS)
-def test_another_process_has_the_same_items(name, peer):
-    items = List(as_unpickled(KINDS[name]), name="items")
-    code = "import test_lists; test_lists.check(shmarray.attach(text), eval(expected))"
-    expected = f"test_lists.as_unpickled(test_lists.KINDS[{name!r}])"
-    peer.run(code, text=str(shmarray.handle(items)), expected=expected)
-    peer.run(code, text="items", expected=expected)
+def test_another_process_has_the_same_items(peer, tmp_path):
+    for number, (name, items) in enumerate(KINDS.items()):
+        made = List(items, name=f"items.{number}")
+        made.save(tmp_path / "items")
+        peer.run(
+            "import test_lists; expected = test_lists.as_unpickled(test_lists.KINDS[name]);"
+            "test_lists.check(shmarray.attach(text), expected);"
+            "test_lists.check(shmarray.attach(by_name), expected);"
+            "test_lists.check(shmarray.List.open(path), expected)",
+            name=name,
+            text=str(shmarray.handle(made)),
+            by_name=f"items.{number}",
+            path=str(tmp_path / "items"),
+        )
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -383,3 +390,75 @@ def test_a_killed_creator_leaves_nothing(peer, directory):
     del held
     shmarray.sweep()
     assert files_in(directory) == []
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_list_in_a_file_has_the_same_items(name, tmp_path):
+    expected = as_unpickled(KINDS[name])
+    List(KINDS[name]).save(tmp_path / "items")
+    for checked in (False, True):
+        check(List.open(tmp_path / "items", check=checked), expected)
+    List(KINDS[name])[::-1].save(tmp_path / "items")
+    check(List.open(str(tmp_path / "items")), expected[::-1])
+
+
+def test_a_list_in_a_file_is_sent_as_its_path(tmp_path):
+    path = tmp_path / "items"
+    List([{"a": np.arange(1000), "b": k} for k in range(100)]).save(path)
+    items = List.open(path)
+    for send in (pickle.dumps, shmarray.dumps):
+        assert len(send(items[50:])) < 1000
+        again = pickle.loads(pickle.dumps(items[50:]))
+        assert len(again) == 50
+        assert again == items[50:]
+    message = pickle.dumps(items)
+    items.save(path)
+    assert items[3]["b"] == 3, "the file that it maps was replaced, and stays"
+    with pytest.raises(ValueError, match="replaced or changed"):
+        pickle.loads(message)
+    path.unlink()
+    with pytest.raises(FileNotFoundError):
+        pickle.loads(message)
+    with pytest.raises(ValueError, match="others open it by its path"):
+        shmarray.handle(items)
+
+
+def test_stores_to_a_list_in_a_file_change_no_file(tmp_path):
+    path = tmp_path / "items"
+    List([np.arange(3), np.arange(2)]).save(path)
+    before = path.read_bytes()
+    assert not List.open(path)[0].flags.writeable
+    items = List.open(path, writeable=True)
+    items[0][0] = 7
+    assert items.values.tolist() == [7, 1, 2, 0, 1]
+    assert path.read_bytes() == before
+
+
+def test_a_file_that_is_no_list_is_refused(tmp_path):
+    path = tmp_path / "items"
+    for wrong in (b"", b"short", bytes(100), b"shmalist" + bytes(1000)):
+        path.write_bytes(wrong)
+        with pytest.raises(ValueError, match=r"items.*(magic|version)"):
+            List.open(path)
+    List(["a", "b"]).save(path)
+    changed = bytearray(path.read_bytes())
+    changed[-20] ^= 1
+    path.write_bytes(changed)
+    with pytest.raises(ValueError, match="checksum"):
+        List.open(path, check=True)
+    path.write_bytes(changed[:-100])
+    with pytest.raises(ValueError, match="bytes"):
+        List.open(path)
+    with pytest.raises(FileNotFoundError):
+        List.open(tmp_path / "none")
+
+
+def test_a_killed_writer_leaves_the_older_file_or_the_new_one(tmp_path, peer):
+    path = tmp_path / "items"
+    List(["older"]).save(path)
+    peer.run("import numpy; items = shmarray.List([numpy.zeros(1000)] * 20_000)")
+    save = "threading.Thread(target=items.save, args=(path,), daemon=True).start()"
+    peer.run(f"import threading; {save}", path=str(path))
+    peer.kill()
+    assert len(List.open(path, check=True)) in (1, 20_000)
+    sweep_after_deaths()

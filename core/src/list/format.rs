@@ -3,8 +3,7 @@
 
 use std::ops::Range;
 
-use crate::array::Array;
-use crate::element::per_byte;
+use super::bytes::Bytes;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::MAX_NDIM;
@@ -156,7 +155,7 @@ impl ListLayout {
     ///
     /// # Errors
     /// [`Error::InvalidList`], which names the field.
-    pub(super) fn read(bytes: &Array) -> Result<Self> {
+    pub(super) fn read(bytes: &Bytes) -> Result<Self> {
         Reader::new(bytes)?.layout()
     }
 }
@@ -186,7 +185,7 @@ impl Fields<'_> {
 
 /// Reads a list that may be broken in any way.
 struct Reader<'a> {
-    list: &'a Array,
+    list: &'a Bytes,
     bytes: u64,
     length: u64,
     /// The columns as they are.
@@ -195,15 +194,15 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(list: &'a Array) -> Result<Self> {
-        let room = list.layout().len();
+    fn new(list: &'a Bytes) -> Result<Self> {
+        let room = list.room();
         if room < HEADER_BYTES {
             return Err(fault(
                 "bytes",
                 format!("a list has {HEADER_BYTES} or more, and this {room}"),
             ));
         }
-        let header = copied(list, 0, HEADER_BYTES)?;
+        let header = list.copied(0, HEADER_BYTES)?;
         let header = Fields(&header);
         if header.0[..8] != *MAGIC {
             return Err(fault("magic", "it is no list".into()));
@@ -219,14 +218,14 @@ impl<'a> Reader<'a> {
         if count == 0 || count > MAX_COLUMNS || HEADER_BYTES + count * COLUMN_BYTES > bytes {
             return Err(fault("columns", format!("{count} in {bytes} bytes")));
         }
-        let columns = copied(list, HEADER_BYTES, count * COLUMN_BYTES)?;
+        let columns = list.copied(HEADER_BYTES, count * COLUMN_BYTES)?;
         let mut reader = Self { list, bytes, length: header.u64(24), columns, texts: Vec::new() };
         let texts_bytes = header.u64(40);
         if texts_bytes > MAX_TEXTS_BYTES {
             return Err(fault("texts_bytes", format!("they are {texts_bytes}")));
         }
         let texts = reader.part("texts_offset", header.u64(32), texts_bytes)?;
-        reader.texts = copied(list, texts.start, texts_bytes)?;
+        reader.texts = list.copied(texts.start, texts_bytes)?;
         Ok(reader)
     }
 
@@ -368,7 +367,7 @@ impl<'a> Reader<'a> {
             if column.nulls != 0 {
                 return Err(fault("offsets_offset", "None has no shape".into()));
             }
-            let row = copied(self.list, column.shapes, column.ndim as u64 * 8)?;
+            let row = self.list.copied(column.shapes, column.ndim as u64 * 8)?;
             let shape: Vec<_> = (0..column.ndim).map(|dim| Fields(&row).u64(dim * 8)).collect();
             if shape.iter().any(|count| i64::try_from(*count).is_err()) {
                 return Err(fault("shapes_offset", format!("{shape:?}")));
@@ -439,21 +438,6 @@ fn check_children(number: usize, columns: &[ColumnLayout]) -> Result<()> {
 /// Returns how many bytes so many items are; more than any list has, if they are too many.
 fn bytes_of(items: Option<u64>, itemsize: u64) -> u64 {
     items.and_then(|items| items.checked_mul(itemsize)).unwrap_or(u64::MAX)
-}
-
-/// Copies bytes out of a list, in which they lie. Another process may be writing them.
-#[allow(unsafe_code)]
-fn copied(list: &Array, start: u64, bytes: u64) -> Result<Vec<u8>> {
-    let inside = start.checked_add(bytes).is_some_and(|end| end <= list.layout().len());
-    if !inside {
-        return Err(fault("bytes", format!("{bytes} from {start} on, of {}", list.layout().len())));
-    }
-    let start = list.as_ptr().wrapping_add(start as usize);
-    let mut copy = vec![0; bytes as usize];
-    // SAFETY: `copy` needs bytes that can be read, which the array's are: it has one dimension
-    // without gaps, and these lie in it; and room for them, which the new vector has.
-    unsafe { per_byte::copy(copy.as_mut_ptr(), start, copy.len()) };
-    Ok(copy)
 }
 
 pub(super) fn fault(field: &str, reason: String) -> Error {

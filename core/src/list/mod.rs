@@ -2,11 +2,13 @@
 //! array, in Arrow's layout. core/LISTS.md says what the bytes are.
 
 mod format;
+mod bytes;
 mod build;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 pub use build::ColumnBuilder;
@@ -19,6 +21,7 @@ use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::number::Number;
 use crate::value::shape::{Layout, Order};
+use bytes::Bytes;
 use format::{ListLayout, fault};
 
 /// The name of the dtype of an array that is a list.
@@ -39,7 +42,7 @@ const DTYPE_NAME: &str = "list";
 /// records.push_records(2)?;
 /// let list = List::create(records, &Options::default())?;
 ///
-/// let again = List::attach(&list.array().handle())?; // in another process
+/// let again = List::attach(&list.array().expect("it is in shared memory").handle())?;
 /// let sample = again.items().field("sample").expect("it is a field");
 /// assert_eq!(sample.array(1)?.get_number(&[2])?, Number::Integer(i128::from(b'f')));
 /// assert_eq!(again.items().field("text").expect("it is a field").string(0)?, "one");
@@ -47,7 +50,7 @@ const DTYPE_NAME: &str = "list";
 /// ```
 #[derive(Clone)]
 pub struct List {
-    array: Array,
+    bytes: Bytes,
     layout: Arc<ListLayout>,
 }
 
@@ -93,14 +96,57 @@ impl List {
         if array.shape().len() != 1 || !array.is_contiguous(Order::C) {
             return Err(fault("shape", "a list has one dimension without gaps".into()));
         }
-        let layout = Arc::new(ListLayout::read(&array)?);
-        Ok(Self { array, layout })
+        Self::of_bytes(Bytes::Array(array))
     }
 
-    /// Returns the array of the list's bytes, which has its handle.
+    fn of_bytes(bytes: Bytes) -> Result<Self> {
+        let layout = Arc::new(ListLayout::read(&bytes)?);
+        Ok(Self { bytes, layout })
+    }
+
+    /// Saves the list to a file, with a checksum. The file appears under its path when it is
+    /// complete; [`npy::save`](crate::npy::save) says what becomes of an older one.
+    ///
+    /// # Errors
+    /// [`Error::Os`]; [`Error::FileNotFound`] for a folder that does not exist.
+    pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        bytes::save(path.as_ref(), &self.bytes, self.layout.bytes)
+    }
+
+    /// Opens a list in a file, which is mapped: its pages are read when they are needed. With
+    /// `is_checked` all of it is read now, and compared with its checksum. Stores to its arrays
+    /// change this process's memory alone.
+    ///
+    /// If another program makes the file shorter meanwhile, reading the lost pages is a bus error,
+    /// as of any mapping.
+    ///
+    /// # Errors
+    /// [`Error::InvalidFile`], which names the field; [`Error::FileNotFound`]; [`Error::Os`].
+    pub fn open(path: impl AsRef<Path>, is_checked: bool) -> Result<Self> {
+        let path = path.as_ref();
+        let list = Self::of_bytes(Bytes::open(path)?).and_then(|list| {
+            let check = || bytes::check(&list.bytes, &list.layout);
+            if is_checked {
+                check()?
+            }
+            Ok(list)
+        });
+        list.map_err(|error| bytes::in_file(path, error))
+    }
+
+    /// Returns the array of the list's bytes, which has its handle. `None` for a list in a file.
     #[must_use]
-    pub fn array(&self) -> &Array {
-        &self.array
+    pub fn array(&self) -> Option<&Array> {
+        match &self.bytes {
+            Bytes::Array(array) => Some(array),
+            Bytes::File(_) => None,
+        }
+    }
+
+    /// Returns the address of the first byte of the list.
+    #[must_use]
+    pub fn as_ptr(&self) -> *mut u8 {
+        self.bytes.as_ptr()
     }
 
     /// Returns the number of items.
@@ -136,43 +182,30 @@ impl List {
     /// Returns the address of a byte of the list, from which so many on lie in it.
     fn address(&self, at: u64, bytes: u64) -> Result<*const u8> {
         match at.checked_add(bytes) {
-            Some(end) if end <= self.layout.bytes => {
-                Ok(self.array.as_ptr().cast_const().wrapping_add(at as usize))
-            }
+            Some(end) if end <= self.layout.bytes => self.bytes.address(at, bytes),
             _ => Err(fault("bytes", format!("{bytes} from {at} on, of {}", self.layout.bytes))),
         }
     }
 
-    /// Reads bytes that another process may be writing.
-    #[allow(unsafe_code)]
-    fn load<const N: usize>(&self, at: u64) -> Result<[u8; N]> {
-        let address = self.address(at, N as u64)?;
-        // SAFETY: `load` needs bytes that can be read. `address` checked that they lie in the list,
-        // and a list lies in its array, which `self` keeps.
-        Ok(unsafe { per_byte::load(address) })
-    }
-
     fn load_i64(&self, at: u64) -> Result<i64> {
-        self.load(at).map(i64::from_le_bytes)
+        self.bytes.load(at).map(i64::from_le_bytes)
     }
 
-    /// Copies bytes that another process may be writing.
-    #[allow(unsafe_code)]
     fn copied(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
-        let address = self.address(at, bytes)?;
-        let mut copy = vec![0; bytes as usize];
-        // SAFETY: `copy` needs bytes that can be read, as in `load`, and room for them, which the
-        // new vector has.
-        unsafe { per_byte::copy(copy.as_mut_ptr(), address, copy.len()) };
-        Ok(copy)
+        self.address(at, bytes)?;
+        self.bytes.copied(at, bytes)
     }
 
     /// Returns an array of so many elements from a byte of the list on.
     fn array_at(&self, dtype: &DType, shape: &[u64], start: u64) -> Result<Array> {
+        let Some(array) = self.array() else {
+            let reason = "it is in a file, and its arrays are in no shared memory";
+            return Err(Error::argument("list", reason));
+        };
         let mut layout = Layout::contiguous(shape, dtype.itemsize(), Order::C)?;
-        layout.offset = self.array.layout().offset + start;
-        layout.check(dtype.itemsize(), self.array.segment().data_bytes())?;
-        Ok(Array::of(Arc::clone(self.array.segment()), dtype.clone(), layout))
+        layout.offset = array.layout().offset + start;
+        layout.check(dtype.itemsize(), array.segment().data_bytes())?;
+        Ok(Array::of(Arc::clone(array.segment()), dtype.clone(), layout))
     }
 }
 
@@ -267,18 +300,10 @@ impl<'a> Column<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] for a column without values.
     pub fn values(&self) -> Result<Array> {
-        let column = self.described();
+        let (range, count) = self.values_range()?;
         let bytes = u8::dtype();
-        let dtype = match column.kind {
-            ColumnKind::Numbers | ColumnKind::Arrays => column.dtype.as_ref().unwrap_or(&bytes),
-            ColumnKind::Strings | ColumnKind::Bytes | ColumnKind::Pickles => &bytes,
-            _ => return Err(self.has_no("values")),
-        };
-        let count = match column.kind {
-            ColumnKind::Numbers => column.length,
-            _ => column.values_bytes / dtype.itemsize().max(1),
-        };
-        self.list.array_at(dtype, &[count], column.values)
+        let dtype = self.described().dtype.as_ref().unwrap_or(&bytes);
+        self.list.array_at(dtype, &[count], range.start)
     }
 
     /// Returns the offsets: where each item begins in the values, and last where they end.
@@ -286,11 +311,38 @@ impl<'a> Column<'a> {
     /// # Errors
     /// [`Error::InvalidArgument`] for a column without offsets.
     pub fn offsets(&self) -> Result<Array> {
+        let range = self.offsets_range()?;
+        self.list.array_at(&i64::dtype(), &[self.len() + 1], range.start)
+    }
+
+    /// Returns where the [`values`](Self::values) lie, from the first byte of the list on, and how
+    /// many elements or bytes they are.
+    ///
+    /// # Errors
+    /// As for [`values`](Self::values).
+    pub fn values_range(&self) -> Result<(Range<u64>, u64)> {
+        let column = self.described();
+        if !column.kind.has_values() {
+            return Err(self.has_no("values"));
+        }
+        let itemsize = column.dtype.as_ref().map_or(1, DType::itemsize);
+        let count = match column.kind {
+            ColumnKind::Numbers => column.length,
+            _ => column.values_bytes / itemsize.max(1),
+        };
+        Ok((column.values..column.values + column.values_bytes, count))
+    }
+
+    /// Returns where the [`offsets`](Self::offsets) lie, from the first byte of the list on.
+    ///
+    /// # Errors
+    /// As for [`offsets`](Self::offsets).
+    pub fn offsets_range(&self) -> Result<Range<u64>> {
         let column = self.described();
         if column.offsets == 0 {
             return Err(self.has_no("offsets"));
         }
-        self.list.array_at(&i64::dtype(), &[column.length + 1], column.offsets)
+        Ok(column.offsets..column.offsets + 8 * (column.length + 1))
     }
 
     /// Returns whether an item is None.
@@ -303,7 +355,7 @@ impl<'a> Column<'a> {
         if column.kind == ColumnKind::Nothing || column.nulls == 0 {
             return Ok(column.kind == ColumnKind::Nothing);
         }
-        let [bits] = self.list.load(column.validity + index / 8)?;
+        let [bits] = self.list.bytes.load(column.validity + index / 8)?;
         Ok(bits >> (index % 8) & 1 == 0)
     }
 
@@ -375,7 +427,7 @@ impl<'a> Column<'a> {
         let (start, bytes) = (self.described().values + range.start, range.end - range.start);
         let wrong = |what: &str| fault("values", format!("{what} of {bytes} bytes, item {index}"));
         let word = |at: u64| match at.checked_add(8) {
-            Some(end) if end <= bytes => self.list.load(start + at).map(u64::from_le_bytes),
+            Some(end) if end <= bytes => self.list.bytes.load(start + at).map(u64::from_le_bytes),
             _ => Err(wrong("a head")),
         };
         let within = |from: u64, size: u64| match from.checked_add(size) {

@@ -14,9 +14,13 @@ fn dtype(text: &str) -> DType {
     DType::parse(text).expect("it is a dtype")
 }
 
+fn array_of(list: &List) -> &Array {
+    list.array().expect("it is in shared memory")
+}
+
 fn list(column: ColumnBuilder) -> List {
     let made = List::create(column, &Options::default()).expect("there is room");
-    List::attach(&made.array().handle()).expect("it is there")
+    List::attach(&array_of(&made).handle()).expect("it is there")
 }
 
 fn numbers(values: &[Option<i32>]) -> ColumnBuilder {
@@ -161,9 +165,9 @@ fn fault_of(list: crate::Result<List>) -> String {
 /// A copy of a list with other bytes from a place on.
 #[allow(unsafe_code)]
 fn changed(list: &List, at: u64, bytes: &[u8]) -> Array {
-    let all = list.array().to_bytes().expect("there is memory");
+    let all = array_of(list).to_bytes().expect("there is memory");
     let made =
-        Array::create(list.array().dtype().clone(), &[all.len() as u64], &Options::default())
+        Array::create(array_of(list).dtype().clone(), &[all.len() as u64], &Options::default())
             .expect("there is room");
     for (at, bytes) in [(0, &all[..]), (at, bytes)] {
         // SAFETY: neither the vector nor the argument has elements of a new array.
@@ -319,7 +323,7 @@ fn an_item_lies_where_its_bytes_are() {
     let bytes = |name: &str, at: u64| -> Vec<u8> {
         let column = list.items().field(name).expect("it is a field");
         let (start, bytes) = column.item_ptr(at).expect("it has bytes");
-        let first = list.array().as_ptr() as usize;
+        let first = list.as_ptr() as usize;
         list.copied((start as usize - first) as u64, bytes).expect("it lies in the list")
     };
     assert_eq!(bytes("number", 2), (-3_i32).to_le_bytes());
@@ -375,4 +379,59 @@ fn creating_asks_for_room_until_there_is_none() {
         asked < 3
     });
     assert!(matches!(refused, Err(Error::InvalidName { .. })) && asked == 3);
+}
+
+/// A folder for a test's files.
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().expect("there is room")
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no mapped files")]
+fn a_list_in_a_file_is_the_same_one() {
+    let folder = folder();
+    let path = folder.path().join("items");
+    let made = list(everything());
+    made.save(&path).expect("there is room");
+    for is_checked in [false, true] {
+        let opened = List::open(&path, is_checked).expect("it is a list");
+        let all = |list: &List| list.copied(0, list.size_bytes()).expect("it is there");
+        assert_eq!(all(&opened), all(&made));
+        let texts = opened.items().field("text").expect("it is a field");
+        assert_eq!(texts.string(1).expect("it is a string"), "ä");
+        assert!(opened.array().is_none());
+        assert!(texts.values().is_err());
+        opened.save(&path).expect("it may be saved over itself");
+        assert_eq!(texts.string(2).expect("its pages stay"), "text");
+    }
+}
+
+#[test]
+#[cfg_attr(miri, ignore = "Miri has no mapped files")]
+fn a_file_that_is_cut_or_changed_is_refused_where_it_is_looked_at() {
+    let folder = folder();
+    let path = folder.path().join("items");
+    list(everything()).save(&path).expect("there is room");
+    let whole = std::fs::read(&path).expect("it is there");
+    let open = |bytes: &[u8], is_checked| {
+        std::fs::write(&path, bytes).expect("there is room");
+        List::open(&path, is_checked)
+    };
+    let is_refused = |opened: crate::value::error::Result<List>| {
+        matches!(opened, Err(Error::InvalidFile { field: "list", .. }))
+    };
+    for size in (0..whole.len()).step_by(13).chain(whole.len() - 17..whole.len()) {
+        let is_cut = size < whole.len() - 16;
+        assert_eq!(is_refused(open(&whole[..size], false)), is_cut, "{size}");
+        assert!(is_refused(open(&whole[..size], true)), "{size}");
+    }
+    for at in (0..whole.len()).step_by(13) {
+        let mut changed = whole.clone();
+        changed[at] ^= 1;
+        assert!(is_refused(open(&changed, true)), "{at}");
+    }
+    assert!(matches!(
+        List::open(folder.path().join("none"), false),
+        Err(Error::FileNotFound { .. })
+    ));
 }

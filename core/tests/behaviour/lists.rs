@@ -88,7 +88,7 @@ fn a_list_has_a_name_and_is_given_back_as_an_array_is() {
         drop(made);
         let words = List::attach("words").unwrap();
         assert_eq!(words.items().string(0).unwrap(), "one");
-        assert!(words.array().is_readonly());
+        assert!(words.array().is_some_and(Array::is_readonly));
         drop(words);
         unlink("words").unwrap();
         assert!(matches!(List::attach("words"), Err(Error::NameNotFound { .. })));

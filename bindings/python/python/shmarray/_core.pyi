@@ -1,5 +1,6 @@
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
 from pickle import PickleBuffer
 from types import GenericAlias
 from typing import Any, Literal, Protocol, Self, SupportsIndex, TypeAlias, TypeVar, final, overload
@@ -62,6 +63,7 @@ __all__ = [
     "leave_channels",
     "limit_pool",
     "list_of_bytes",
+    "list_of_file",
     "load_batch",
     "load_npy",
     "locate",
@@ -463,6 +465,15 @@ class List(Sequence[_Item]):
     def view(self, *, writeable: bool) -> List[_Item]:
         """Returns the same list, whose arrays can be written to or not."""
 
+    def save(self, path: str | PathLike[str], /) -> None:
+        """Saves the list to a file, or the part that this is."""
+
+    @staticmethod
+    def open(
+        path: str | PathLike[str], /, *, check: bool = False, writeable: bool = False
+    ) -> List[Any]:
+        """Opens a list in a file that ``save`` wrote."""
+
     @overload
     def __getitem__(self, index: SupportsIndex, /) -> _Item: ...
     @overload
@@ -482,6 +493,9 @@ class List(Sequence[_Item]):
 
 def list_of_bytes(
     bytes: NDArray[np.uint8], part: tuple[int, int, int, int], writeable: bool
+) -> List[Any]: ...
+def list_of_file(
+    file: tuple[str, tuple[int, int, int]], part: tuple[int, int, int, int], writeable: bool
 ) -> List[Any]: ...
 
 @final

@@ -2,8 +2,10 @@
 
 import dataclasses
 import importlib
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,12 @@ def iterator(iterable: Iterable[Any]) -> Iterator[Any]:
     if not hasattr(kind, "__iter__") and hasattr(kind, "__len__"):
         return (iterable[index] for index in range(len(iterable)))  # type: ignore[index, arg-type]
     return iter(iterable)
+
+
+def identity(path: str | PathLike[str]) -> tuple[int, int, int]:
+    """Returns what says that a file still is the same one."""
+    facts = os.stat(path)
+    return facts.st_size, facts.st_ino, facts.st_mtime_ns
 
 
 def record_class(kind: type) -> tuple[str, bool, tuple[str, ...]] | None:

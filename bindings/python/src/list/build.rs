@@ -519,7 +519,7 @@ fn pickled(py: Python<'_>, typed: ColumnBuilder, place: &Place<'_>) -> PyResult<
     let (count, bytes) = (typed.len(), typed.size_bytes());
     let list = py.detach(|| List::create(typed, &Options::new()));
     let list = list.map_err(|error| does_not_fit(py, error, count, bytes))?;
-    let memory = Bound::new(py, ListMemory::new(py, list, false)?)?;
+    let memory = Bound::new(py, ListMemory::new(py, list, false, None)?)?;
     for index in 0..count {
         let value = item(&memory, memory.get().column(0), index)?;
         if value.is_none() {

@@ -2,6 +2,7 @@
 #![allow(unsafe_code)] // the buffer protocol
 
 use std::ffi::c_int;
+use std::path::PathBuf;
 
 use pyo3::ffi;
 use pyo3::prelude::*;
@@ -23,6 +24,14 @@ struct Facts {
     make: FirstUse<Py<PyAny>>,
 }
 
+/// A file, and what says that it still is that one.
+#[derive(Clone)]
+pub(super) struct ListFile {
+    pub(super) path: PathBuf,
+    /// Its size in bytes, its inode, and when it was changed, in nanoseconds.
+    pub(super) identity: (u64, u64, i128),
+}
+
 /// Keeps a list: the ``base`` of its items that are arrays.
 #[pyclass(frozen, module = "shmarray._core")]
 pub(crate) struct ListMemory {
@@ -31,13 +40,20 @@ pub(crate) struct ListMemory {
     pub(super) is_writeable: bool,
     /// The first byte of the list.
     start: usize,
-    /// Dropped last: it may unmap the segment.
-    _segment: SegmentMemory,
+    /// Dropped last: it may unmap the segment. `None` for a list in a file.
+    _segment: Option<SegmentMemory>,
+    /// The file that the list is in.
+    pub(super) file: Option<ListFile>,
 }
 
 impl ListMemory {
-    pub(super) fn new(py: Python<'_>, list: List, is_writeable: bool) -> PyResult<Self> {
-        if is_writeable && list.array().is_readonly() {
+    pub(super) fn new(
+        py: Python<'_>,
+        list: List,
+        is_writeable: bool,
+        file: Option<ListFile>,
+    ) -> PyResult<Self> {
+        if is_writeable && list.array().is_some_and(Array::is_readonly) {
             return Err(value_error("the list was attached read-only"));
         }
         let columns = (0..).map_while(|number| list.column(number));
@@ -52,8 +68,9 @@ impl ListMemory {
         Ok(Self {
             facts: facts.collect(),
             is_writeable,
-            start: list.array().as_ptr() as usize,
-            _segment: SegmentMemory::new(list.array().clone()),
+            start: list.as_ptr() as usize,
+            _segment: list.array().cloned().map(SegmentMemory::new),
+            file,
             list,
         })
     }
@@ -207,15 +224,14 @@ fn array<'py>(
     ndarray(py)?.call1((PyTuple::new(py, &*shape)?, dtype, memory, offset))
 }
 
-/// Returns an array of the list's memory as an ndarray.
+/// Returns so many elements from a byte of the list on as an ndarray.
 pub(super) fn view<'py>(
     memory: &Bound<'py, ListMemory>,
     dtype: &Bound<'py, PyAny>,
-    array: &Array,
+    start: u64,
+    count: u64,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let py = memory.py();
-    let offset = array.as_ptr() as usize - memory.get().start;
-    ndarray(py)?.call1((PyTuple::new(py, array.shape())?, dtype, memory, offset))
+    ndarray(memory.py())?.call1((count, dtype, memory, start))
 }
 
 fn record<'py>(

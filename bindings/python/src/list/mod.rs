@@ -3,18 +3,20 @@
 mod items;
 mod build;
 
+use std::path::PathBuf;
+
 use pyo3::exceptions::{PyIndexError, PyKeyError};
 use pyo3::prelude::*;
 use pyo3::types::slice::PySliceIndices;
 use pyo3::types::{PySlice, PyTuple, PyType};
-use shmarray::{Array, Column, ColumnKind, DType, Options};
+use shmarray::{Array, Column, ColumnKind, DType, Element, Options};
 
 use crate::error::{expected, to_py, value_error};
 use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::memory::Memory;
 use crate::named;
-use items::{ListMemory, item};
+use items::{ListFile, ListMemory, item};
 
 /// The name of the dtype of an array that is a list.
 const DTYPE_NAME: &str = "list";
@@ -78,7 +80,7 @@ pub(crate) struct List {
 
 impl List {
     fn whole(py: Python<'_>, list: shmarray::List, is_writeable: bool) -> PyResult<Self> {
-        let memory = Py::new(py, ListMemory::new(py, list, is_writeable)?)?;
+        let memory = Py::new(py, ListMemory::new(py, list, is_writeable, None)?)?;
         Ok(Self::of_column(memory, 0, py))
     }
 
@@ -146,14 +148,13 @@ impl List {
     }
 
     fn all_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
-        let values = self.column().values().map_err(to_py)?;
-        let dtype = match self.column().kind() {
-            ColumnKind::Numbers | ColumnKind::Arrays => {
-                self.memory.get().dtype(py, self.column())?
-            }
-            _ => crate::dtypes::to_numpy(py, values.dtype())?,
+        let column = self.column();
+        let (range, count) = column.values_range().map_err(to_py)?;
+        let dtype = match column.kind() {
+            ColumnKind::Numbers | ColumnKind::Arrays => self.memory.get().dtype(py, column)?,
+            _ => crate::dtypes::to_numpy(py, &u8::dtype())?,
         };
-        items::view(self.memory.bind(py), &dtype, &values)
+        items::view(self.memory.bind(py), &dtype, range.start, count)
     }
 }
 
@@ -346,9 +347,9 @@ impl List {
                 count.mul(each)?
             }
             None => {
-                let offsets = column.offsets().map_err(to_py)?;
-                let dtype = crate::dtypes::to_numpy(py, offsets.dtype())?;
-                items::view(self.memory.bind(py), &dtype, &offsets)?
+                let range = column.offsets_range().map_err(to_py)?;
+                let dtype = crate::dtypes::to_numpy(py, &i64::dtype())?;
+                items::view(self.memory.bind(py), &dtype, range.start, column.len() + 1)?
             }
         };
         let (first, length) = (self.first as isize, self.length as isize);
@@ -379,7 +380,8 @@ impl List {
     /// process attached it read-only.
     #[pyo3(signature = (*, writeable))]
     fn view(&self, py: Python<'_>, writeable: bool) -> PyResult<Self> {
-        let memory = ListMemory::new(py, self.core().clone(), writeable)?;
+        let memory =
+            ListMemory::new(py, self.core().clone(), writeable, self.memory.get().file.clone())?;
         Ok(Self { memory: Py::new(py, memory)?, ..*self })
     }
 
@@ -395,18 +397,61 @@ impl List {
         helper(py, "as_array")?.call1((this, array, dtype, copy))
     }
 
+    /// Saves the list to a file, or the part that this is. The file appears under its path when it
+    /// is complete, in place of an older one, and has a checksum. ``List.open`` opens it.
+    ///
+    /// >>> import shmarray
+    /// >>> shmarray.List(["one", "two"]).save("words.list")
+    /// >>> list(shmarray.List.open("words.list"))
+    /// ['one', 'two']
+    #[pyo3(signature = (path, /))]
+    fn save(this: &Bound<'_, Self>, path: PathBuf) -> PyResult<()> {
+        let (py, list) = (this.py(), this.get());
+        if list.is_whole() {
+            return py.detach(|| list.core().save(path)).map_err(to_py);
+        }
+        let column = build::column(py, Some(this), None)?;
+        let save = || shmarray::List::create(column, &Options::new())?.save(path);
+        py.detach(save).map_err(to_py)
+    }
+
+    /// Opens a list in a file that ``save`` wrote. The file is mapped: its pages are read when they
+    /// are needed, once for all processes, so it need not fit into memory.
+    ///
+    /// With ``check`` all of it is read now, and compared with its checksum. With ``writeable``
+    /// arrays that come out of it can be written to, in this process's own memory.
+    ///
+    /// A list in a file is pickled as its path, and opened again where that is unpickled. Raises
+    /// FileNotFoundError, and ValueError for a file that is no list, naming the field.
+    #[staticmethod]
+    #[pyo3(signature = (path, /, *, check=false, writeable=false))]
+    fn open(py: Python<'_>, path: PathBuf, check: bool, writeable: bool) -> PyResult<Self> {
+        let path = std::path::absolute(path)?;
+        let list = py.detach(|| shmarray::List::open(&path, check)).map_err(to_py)?;
+        let file = helper(py, "identity")?.call1((&path,))?.extract()?;
+        let file = ListFile { path, identity: file };
+        let memory = Py::new(py, ListMemory::new(py, list, writeable, Some(file))?)?;
+        Ok(Self::of_column(memory, 0, py))
+    }
+
     fn __reduce__<'py>(
         this: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, list) = (this.py(), this.get());
-        let array = list.core().array();
         let memory = list.memory.bind(py);
-        let dtype = crate::dtypes::to_numpy(py, &DType::parse("|u1").map_err(to_py)?)?;
-        let bytes = crate::memory::ndarray(py)?.call1((array.shape()[0], dtype, memory, 0))?;
         let part = (list.column, list.first, list.step, list.length);
-        let restore = py.import("shmarray._core")?.getattr("list_of_bytes")?;
-        let arguments = (bytes, part, memory.get().is_writeable).into_pyobject(py)?;
-        Ok((restore, arguments))
+        let is_writeable = memory.get().is_writeable;
+        let module = py.import(interned!(py, "shmarray._core"))?;
+        let Some(array) = list.core().array() else {
+            let file = memory.get().file.as_ref();
+            let file = file.map(|file| (file.path.clone(), file.identity));
+            let arguments = (file, part, is_writeable).into_pyobject(py)?;
+            return Ok((module.getattr("list_of_file")?, arguments));
+        };
+        let dtype = crate::dtypes::to_numpy(py, &u8::dtype())?;
+        let bytes = crate::memory::ndarray(py)?.call1((array.shape()[0], dtype, memory, 0))?;
+        let arguments = (bytes, part, is_writeable).into_pyobject(py)?;
+        Ok((module.getattr("list_of_bytes")?, arguments))
     }
 
     #[classmethod]
@@ -484,7 +529,10 @@ pub(crate) fn handle(list: &Bound<'_, PyAny>) -> PyResult<Option<Handle>> {
     if !list.is_whole() {
         return Err(value_error("a part of a list has no handle: take that of the whole list"));
     }
-    Ok(Some(Handle::new(list.core().array().descriptor())))
+    match list.core().array() {
+        Some(array) => Ok(Some(Handle::new(array.descriptor()))),
+        None => Err(value_error("a list in a file has no handle: others open it by its path")),
+    }
 }
 
 fn list_dtype() -> PyResult<DType> {
@@ -506,8 +554,36 @@ pub(crate) fn list_of_bytes<'py>(
         None => memory.share(list_dtype()?, &Options::new())?,
     };
     let list = shmarray::List::of(array).map_err(to_py)?;
+    let is_writeable = writeable && !list.array().is_some_and(Array::is_readonly);
+    part_of(py, ListMemory::new(py, list, is_writeable, None)?, part)
+}
+
+/// Returns the list, or the part of one, that a file has. It must be the file that it was.
+#[pyfunction]
+pub(crate) fn list_of_file(
+    py: Python<'_>,
+    file: (PathBuf, (u64, u64, i128)),
+    part: (usize, i64, i64, u64),
+    writeable: bool,
+) -> PyResult<List> {
+    let (path, identity) = file;
+    let opened = List::open(py, path, false, writeable)?;
+    let memory = opened.memory.get();
+    let Some(file) = memory.file.clone() else { return Ok(opened) };
+    if file.identity != identity {
+        return Err(value_error(format!(
+            "the file {} was replaced or changed",
+            file.path.display()
+        )));
+    }
+    part_of(py, ListMemory::new(py, memory.list().clone(), writeable, Some(file))?, part)
+}
+
+/// Returns the part of a list: the column, the first item, the distance to the next, and how many
+/// there are.
+fn part_of(py: Python<'_>, memory: ListMemory, part: (usize, i64, i64, u64)) -> PyResult<List> {
     let (column, first, step, length) = part;
-    let Some(items) = list.column(column) else {
+    let Some(items) = memory.list().column(column) else {
         return Err(value_error(format!("the list has no column {column}")));
     };
     let last = length.checked_sub(1).map(|last| {
@@ -518,7 +594,5 @@ pub(crate) fn list_of_bytes<'py>(
         let reason = format!("no items {first}, {step} apart, {length}, of {}", items.len());
         return Err(value_error(reason));
     }
-    let is_writeable = writeable && !list.array().is_readonly();
-    let memory = Py::new(py, ListMemory::new(py, list, is_writeable)?)?;
-    Ok(List { memory, column, first, step, length })
+    Ok(List { memory: Py::new(py, memory)?, column, first, step, length })
 }

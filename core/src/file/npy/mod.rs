@@ -36,6 +36,7 @@ pub use elements::Elements;
 pub use header::NpyHeader;
 pub use load::Npy;
 pub use npz::{Member, Npz};
+pub(crate) use save::save_pieces;
 pub use save::{
     Contents, NpzOptions, save, save_bytes, save_elements, save_elements_while, save_npz,
     save_npz_while, write_npy, write_npz, write_npz_stream,

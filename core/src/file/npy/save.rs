@@ -105,6 +105,24 @@ pub fn save_bytes(path: impl AsRef<Path>, bytes: &[u8]) -> Result<()> {
     target.finish()
 }
 
+/// Saves a file in pieces, as [`save`] does. `next` replaces the piece, and says whether there was
+/// one.
+pub(crate) fn save_pieces(
+    path: &Path,
+    next: &mut dyn FnMut(&mut Vec<u8>) -> Result<bool>,
+) -> Result<()> {
+    let mut target = Target::create(path)?;
+    let place = target.written().clone();
+    let mut stream = Stream(&mut target);
+    let mut output = Output::new(&mut stream, &place);
+    let mut piece = Vec::new();
+    while next(&mut piece)? {
+        output.write(&piece)?;
+        piece.clear();
+    }
+    target.finish()
+}
+
 /// Writes elements as an NPY file.
 ///
 /// # Errors
