@@ -1832,8 +1832,34 @@ shma_status shma_list_of_array(const shma_array *array,
                                shma_error *error);
 
 /**
+ * Saves a list to a file, with a checksum. The file appears under its path when it is complete;
+ * shma_npy_save says what becomes of an older one. Fails with SHMA_ERROR_OS and
+ * SHMA_ERROR_NOT_FOUND.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_list_save(const char *path,
+                           const shma_list *list,
+                           shma_error *error);
+
+/**
+ * Opens a list in a file, which is mapped: its pages are read when they are needed. If checked is
+ * not 0, all of it is read now, and compared with its checksum. The functions that return arrays
+ * of it fail with SHMA_ERROR_INVALID_ARGUMENT; shma_column_item gives the same bytes.
+ *
+ * Fails with SHMA_ERROR_INVALID_FILE, whose message names the field, SHMA_ERROR_NOT_FOUND and
+ * SHMA_ERROR_OS. If another program makes the file shorter meanwhile, reading the lost pages is a
+ * bus error, as of any mapping.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_list_open(const char *path,
+                           int32_t checked,
+                           shma_list **list_out,
+                           shma_error *error);
+
+/**
  * Returns the array of the list's bytes, for its handle and for messages. The list owns it: it is
- * valid until the list is closed, and longer only for who retains it.
+ * valid until the list is closed, and longer only for who retains it. Returns NULL for a list in a
+ * file, which others open by its path.
  */
 SHMA_API const shma_array *shma_list_array(const shma_list *list);
 

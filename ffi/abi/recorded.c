@@ -323,6 +323,8 @@ FUNCTION(shma_list_create, int32_t, shma_column_builder *, const shma_options *,
     shma_error *);
 FUNCTION(shma_list_items, const shma_column *, const shma_list *);
 FUNCTION(shma_list_of_array, int32_t, const shma_array *, shma_list **, shma_error *);
+FUNCTION(shma_list_open, int32_t, const char *, int32_t, shma_list **, shma_error *);
+FUNCTION(shma_list_save, int32_t, const char *, const shma_list *, shma_error *);
 FUNCTION(shma_loan_array, const shma_array *, const shma_loan *);
 FUNCTION(shma_loan_cancel, void, shma_loan *);
 FUNCTION(shma_loan_publish, int32_t, shma_loan *, const void *, size_t, uint64_t *, shma_error *);
@@ -467,6 +469,8 @@ SYMBOL(shma_list_count, "SHMARRAY_0.1");
 SYMBOL(shma_list_create, "SHMARRAY_0.1");
 SYMBOL(shma_list_items, "SHMARRAY_0.1");
 SYMBOL(shma_list_of_array, "SHMARRAY_0.1");
+SYMBOL(shma_list_open, "SHMARRAY_0.1");
+SYMBOL(shma_list_save, "SHMARRAY_0.1");
 SYMBOL(shma_loan_array, "SHMARRAY_0.1");
 SYMBOL(shma_loan_cancel, "SHMARRAY_0.1");
 SYMBOL(shma_loan_publish, "SHMARRAY_0.1");

@@ -59,6 +59,11 @@ impl shma_column {
         }
     }
 
+    /// Returns the list that it is of.
+    pub(crate) fn list(&self) -> &List {
+        &self.list
+    }
+
     fn column(&self) -> Column<'_> {
         self.list.column(self.number).unwrap_or_else(|| self.list.items())
     }

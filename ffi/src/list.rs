@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use shmarray::List;
 
-use crate::arguments::{Object, needed, produce, text as text_of};
+use crate::arguments::{Object, needed, path as path_of, produce, text as text_of};
 use crate::array::shma_array;
 use crate::column::shma_column;
 use crate::column_builder::shma_column_builder;
@@ -18,7 +18,8 @@ use crate::options::{Chosen, shma_options};
 /// A process that writes to those bytes breaks it: functions then return other items or
 /// SHMA_ERROR_INVALID_SEGMENT, and never read outside the list.
 pub struct shma_list {
-    array: Arc<shma_array>,
+    /// `None` for a list in a file.
+    array: Option<Arc<shma_array>>,
     items: shma_column,
 }
 
@@ -26,7 +27,7 @@ impl Object for shma_list {}
 
 impl shma_list {
     fn new(list: &List) -> Self {
-        let array = Arc::new(shma_array(list.array().clone()));
+        let array = list.array().map(|array| Arc::new(shma_array(array.clone())));
         Self { array, items: shma_column::new(list, list.items()) }
     }
 }
@@ -108,11 +109,63 @@ pub unsafe extern "C" fn shma_list_of_array(
     })
 }
 
+/// Saves a list to a file, with a checksum. The file appears under its path when it is complete;
+/// shma_npy_save says what becomes of an older one. Fails with SHMA_ERROR_OS and
+/// SHMA_ERROR_NOT_FOUND.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_list_save(
+    path: *const c_char,
+    list: Option<&shma_list>,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard(error, || {
+        // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees for `path`.
+        let path = unsafe { path_of("path", path) }?;
+        needed("list", list)?.items.list().save(path).map_err(Failure::from)
+    })
+}
+
+/// Opens a list in a file, which is mapped: its pages are read when they are needed. If checked is
+/// not 0, all of it is read now, and compared with its checksum. The functions that return arrays
+/// of it fail with SHMA_ERROR_INVALID_ARGUMENT; shma_column_item gives the same bytes.
+///
+/// Fails with SHMA_ERROR_INVALID_FILE, whose message names the field, SHMA_ERROR_NOT_FOUND and
+/// SHMA_ERROR_OS. If another program makes the file shorter meanwhile, reading the lost pages is a
+/// bus error, as of any mapping.
+///
+/// # Safety
+/// The pointers are as P1 to P4 of the crate require.
+#[must_use]
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn shma_list_open(
+    path: *const c_char,
+    checked: i32,
+    list_out: *mut *mut shma_list,
+    error: Option<&mut shma_error>,
+) -> shma_status {
+    guard(error, || {
+        // SAFETY: `path_of` needs NULL or a live zero-terminated text: P2 of the crate, which the C
+        // caller guarantees for `path`.
+        let path = unsafe { path_of("path", path) }?;
+        let make = || Ok(shma_list::new(&List::open(path, checked != 0)?));
+        // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
+        // which the C caller guarantees for `list_out`.
+        unsafe { produce("list_out", list_out, make) }
+    })
+}
+
 /// Returns the array of the list's bytes, for its handle and for messages. The list owns it: it is
-/// valid until the list is closed, and longer only for who retains it.
+/// valid until the list is closed, and longer only for who retains it. Returns NULL for a list in a
+/// file, which others open by its path.
 #[unsafe(no_mangle)]
 pub extern "C" fn shma_list_array(list: Option<&shma_list>) -> *const shma_array {
-    list.map_or(std::ptr::null(), |list| Arc::as_ptr(&list.array))
+    let array = list.and_then(|list| list.array.as_ref());
+    array.map_or(std::ptr::null(), Arc::as_ptr)
 }
 
 /// Returns the number of items.

@@ -64,7 +64,7 @@ fn read(list: &List, column: Column<'_>) {
 /// Asserts that an array's elements are bytes of the list, and reads them.
 fn assert_inside(list: &List, array: &Array) {
     let bytes = array.layout().len() * array.dtype().itemsize();
-    let (first, start) = (list.array().as_ptr() as u64, array.as_ptr() as u64);
+    let (first, start) = (list.as_ptr() as u64, array.as_ptr() as u64);
     let is_inside = start >= first && start + bytes <= first + list.size_bytes();
     assert!(bytes == 0 || is_inside, "{bytes} bytes from {} on", start.wrapping_sub(first));
     if bytes <= MOST_COPIED_BYTES {

@@ -491,6 +491,42 @@ static void golden_lists_are_read_as_what_they_were(void **state) {
     free(index);
 }
 
+static void a_list_in_a_file_is_the_same_one(void **state) {
+    char path[4096];
+    snprintf(path, sizeof path, "%s/items", getenv("SHMARRAY_DIR"));
+    shma_list *made = list_of(everything()), *opened = untouched_list;
+    expect_ok(shma_list_save(path, made, NULL));
+    const void *data = NULL, *same = NULL;
+    size_t bytes = 0, same_bytes = 0;
+    for (int32_t checked = 0; checked < 2; checked++) {
+        expect_ok(shma_list_open(path, checked, &opened, NULL));
+        assert_null(shma_list_array(opened));
+        assert_int_equal(shma_list_count(opened), 3);
+        const shma_column *strings = shma_column_field(shma_list_items(opened), "string");
+        const shma_column *made_strings = shma_column_field(shma_list_items(made), "string");
+        expect_ok(shma_column_item(strings, 2, &data, &bytes, NULL));
+        expect_ok(shma_column_item(made_strings, 2, &same, &same_bytes, NULL));
+        assert_int_equal(bytes, same_bytes);
+        assert_memory_equal(data, same, bytes);
+        shma_array *none = untouched;
+        expect_failure(shma_column_values(strings, &none, &error), SHMA_ERROR_INVALID_ARGUMENT,
+                       "it is in a file");
+        shma_list_close(opened);
+    }
+    FILE *file = fopen(path, "r+b");
+    assert_non_null(file);
+    fputc('x', file);
+    fclose(file);
+    opened = untouched_list;
+    expect_failure(shma_list_open(path, 0, &opened, &error), SHMA_ERROR_INVALID_FILE, "magic");
+    remove(path);
+    expect_failure(shma_list_open(path, 0, &opened, &error), SHMA_ERROR_NOT_FOUND, "items");
+    expect_failure(shma_list_open(NULL, 0, &opened, &error), SHMA_ERROR_INVALID_ARGUMENT, "path");
+    expect_failure(shma_list_save(path, NULL, &error), SHMA_ERROR_INVALID_ARGUMENT, "list");
+    assert_ptr_equal(opened, untouched_list);
+    shma_list_close(made);
+}
+
 static void pickles_are_for_python_alone(void **state) {
     shma_array *array = golden("pickles"), *none = untouched;
     shma_list *list = NULL;
@@ -690,6 +726,7 @@ int main(void) {
         TEST(threads_add_to_one_builder),
         TEST(columns_are_not_too_deep),
         TEST(golden_lists_are_read_as_what_they_were),
+        TEST(a_list_in_a_file_is_the_same_one),
         TEST(pickles_are_for_python_alone),
         TEST(an_array_that_is_no_list_is_refused),
         TEST(broken_bytes_are_refused_or_every_item_lies_in_the_list),

@@ -23,7 +23,7 @@ use rb_sys::{
 };
 use shmarray::{ColumnBuilder, ColumnKind, DType, List, Number, Options, TypeCode};
 
-use super::{ListObject, let_interrupts_in, read_only};
+use super::{ListObject, let_interrupts_in, read_only, shared_array};
 use crate::arguments;
 use crate::array::{ArrayObject, array_of};
 use crate::element;
@@ -87,7 +87,7 @@ impl BuilderObject {
                 caller.call(make).unwrap_or(false)
             })
         })?;
-        let array = read_only(ruby, list.or_raise(ruby)?.array())?;
+        let array = read_only(ruby, shared_array(ruby, &list.or_raise(ruby)?)?)?;
         ListObject::whole(ruby, class, List::of(array).or_raise(ruby)?, maker)
     }
 }

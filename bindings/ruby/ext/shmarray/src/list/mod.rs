@@ -113,6 +113,11 @@ fn read_only(ruby: &Ruby, array: &Array) -> Result<Array, Error> {
     with_room(ruby, || Array::attach_descriptor(&array.descriptor(), Access::ReadOnly))
 }
 
+/// Returns the array of a list's bytes.
+fn shared_array<'a>(ruby: &Ruby, list: &'a List) -> Result<&'a Array, Error> {
+    list.array().ok_or_else(|| argument_error(ruby, "the list is in a file, and has no handle"))
+}
+
 /// Returns the array of a list that is whole.
 pub(crate) fn list_array(ruby: &Ruby, value: Value) -> Option<Result<Array, Error>> {
     <&ListObject>::try_convert(value).ok().map(|list| list.array(ruby).cloned())
@@ -126,7 +131,7 @@ impl ListObject {
             keys.push(ruby.to_symbol(column.name()))?;
         }
         keys.freeze();
-        let counted = Some(Counted::array(list.array()));
+        let counted = list.array().map(Counted::array);
         let place = Place { column: 0, start: 0, step: 1, count: list.len() };
         let object = Self { list, maker, keys: keys.into(), place, counted };
         let made = frozen(ruby, object, class);
@@ -170,7 +175,7 @@ impl ListObject {
     fn array(&self, ruby: &Ruby) -> Result<&Array, Error> {
         let whole = Place { column: 0, start: 0, step: 1, count: self.list.len() };
         if self.place == whole {
-            return Ok(self.list.array());
+            return shared_array(ruby, &self.list);
         }
         Err(argument_error(ruby, "a field or a part of a list has no handle: the list has"))
     }
@@ -181,7 +186,7 @@ impl ListObject {
 
     /// Returns a handle that holds the list, also for a field or a part, which has a place there.
     fn handle_to_send(ruby: &Ruby, this: &Self) -> Result<String, Error> {
-        this.list.array().handle_to_send().or_raise(ruby)
+        shared_array(ruby, &this.list)?.handle_to_send().or_raise(ruby)
     }
 
     fn place(&self) -> (usize, u64, i64, u64) {
