@@ -109,6 +109,25 @@ class ListBytesTest < SharedMemoryTest
     nil
   end
 
+  # Items without bytes may be any number.
+  def test_a_list_may_say_that_it_has_any_number_of_items
+    most = 2**64 - 1
+    bytes = golden("nothing").tap { |all| [24, 72, 80].each { |at| all[at, 8] = [most].pack("Q") } }
+    list = Shmarray::List.attach(array_of_bytes(bytes))
+    assert_equal [most, nil, most], [list.size, list[2**62], list.each.size]
+    assert_equal [3, [nil]], [list[-3..].size, list.last(1).to_a]
+    assert_equal [9, 2**62], [list[2**62, 9].size, list[(0..) % 2].size]
+    assert_raises(ArgumentError) { list.values }
+    assert_match(/nothing/, list.inspect)
+
+    empty = Shmarray::List.new([Shmarray::Array.create(:int8, 0, 2)] * 2)
+    bytes = Shmarray::Array.attach(empty.handle).to_bytes
+    [24, 72].each { |at| bytes[at, 8] = [most].pack("Q") }
+    list = Shmarray::List.attach(array_of_bytes(bytes))
+    assert_equal [most, [0, 2], [0, 0, 0]], [list.size, list[2**62].shape, list[0..1].offsets.to_a]
+    assert_raises(ArgumentError, Errno::ENOSPC, NoMemoryError) { list.offsets }
+  end
+
   def test_strings_that_are_no_utf8_are_refused_when_they_are_read
     bytes = golden("strings")
     at = bytes.index("text")

@@ -232,7 +232,7 @@ class ListTest < SharedMemoryTest
 
   def test_a_dumped_place_is_checked
     list = Shmarray::List.new([1, 2, 3])
-    ["1 0 1 1", "0 0 1 4", "0 3 1 1", "0 2 2 2", "0 0 -1 2",
+    ["1 0 1 1", "0 0 1 4", "0 3 1 1", "0 2 2 2", "0 0 -1 2", "0 4 1 0",
      "0 18446744073709551615 1 2"].each do |at|
       text = "#{at} #{list.handle}"
       assert_refused(ArgumentError, /no such items/) { Shmarray::List._load(text) }

@@ -224,7 +224,8 @@ module Shmarray
       return self[-1] unless count
       raise ArgumentError, "negative count: #{count}" if count.negative?
 
-      self[[size - count, 0].max..]
+      kept = [count, size].min
+      self[-kept, kept]
     end
 
     # Returns the items of a field, as a list over the same memory.

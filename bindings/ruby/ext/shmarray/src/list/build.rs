@@ -21,7 +21,7 @@ use rb_sys::{
     FIXNUM_P, FLONUM_P, Qfalse, Qtrue, RB_BUILTIN_TYPE, SPECIAL_CONST_P, VALUE, rb_sym2str,
     ruby_value_type,
 };
-use shmarray::{ColumnBuilder, ColumnKind, DType, List, Number, Options, TypeCode};
+use shmarray::{ColumnBuilder, ColumnKind, DType, ItemType, List, Number, Options, TypeCode};
 
 use super::{ListObject, let_interrupts_in, read_only, shared_array};
 use crate::arguments;
@@ -280,7 +280,12 @@ fn push_number(
         column.kind() == ColumnKind::Numbers && column.dtype().map(DType::code) == Some(code)
     };
     let dtype = || DType::from_code(code).ok_or(shmarray::Error::UNKNOWN_OUTCOME);
-    settle(ruby, column, is_such, || ColumnBuilder::numbers(dtype()?))?;
+    let such = || {
+        let mut numbers = ColumnBuilder::numbers(dtype()?)?;
+        numbers.set_item_type(ItemType::Scalar)?; // Python's own numbers, as these are Ruby's
+        Ok(numbers)
+    };
+    settle(ruby, column, is_such, such)?;
     let number = match element::immediate(code, item.as_raw()) {
         Some(number) => number,
         None => element::convert(ruby, &accepted(ruby, dtype())?, item)?,

@@ -205,8 +205,10 @@ impl ListObject {
     ) -> Result<Value, Error> {
         let there = this.list.column(column).map(|column| i128::from(column.len()));
         let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
-        let is_there =
-            |len: i128| count == 0 || (i128::from(start) < len && (0..len).contains(&last));
+        let is_there = |len: i128| {
+            let start = i128::from(start);
+            start <= len && (count == 0 || (start < len && (0..len).contains(&last)))
+        };
         if !there.is_some_and(is_there) {
             return Err(argument_error(ruby, "the list has no such items"));
         }
@@ -285,7 +287,9 @@ impl ListObject {
             return this.made(ruby, offsets_of(ruby, each, start..end)?);
         }
         let offsets = column.offsets().or_raise(ruby)?;
-        let part = offsets.view(&[end - start + 1], &[8], start as i64 * 8).or_raise(ruby)?;
+        let part = offsets
+            .view(&[(end - start).saturating_add(1)], &[8], start as i64 * 8)
+            .or_raise(ruby)?;
         this.made(ruby, part)
     }
 
@@ -378,7 +382,7 @@ fn from_end(index: i64, count: u64) -> Option<u64> {
 
 /// Returns the offsets of items that are all of one size, which a list does not have.
 fn offsets_of(ruby: &Ruby, each: u64, items: Range<u64>) -> Result<Array, Error> {
-    let count = items.end - items.start + 1;
+    let count = (items.end - items.start).saturating_add(1);
     let options = Options::new();
     let array = with_room(ruby, || Array::create(i64::dtype(), &[count], &options))?;
     for (at, item) in (items.start..=items.end).enumerate() {
