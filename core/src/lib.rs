@@ -52,8 +52,8 @@ pub(crate) mod system;
 pub(crate) mod memory;
 pub(crate) mod array;
 pub mod allocator;
-pub(crate) mod list;
 pub(crate) mod file;
+pub(crate) mod list;
 pub(crate) mod transport;
 
 pub use file::npy;

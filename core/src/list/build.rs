@@ -2,9 +2,10 @@
 
 use std::cell::RefCell;
 
+use super::bytes::HEADER_BYTES;
 use super::format::{
-    ALIGNMENT, COLUMN_BYTES, ColumnKind, HEADER_BYTES, ItemType, MAGIC, MAX_COLUMNS, MAX_DEPTH,
-    MAX_TEXTS_BYTES, VERSION,
+    ALIGNMENT, COLUMN_BYTES, ColumnKind, ItemType, MAGIC, MAX_COLUMNS, MAX_DEPTH, MAX_TEXTS_BYTES,
+    VERSION,
 };
 use crate::Options;
 use crate::array::Array;

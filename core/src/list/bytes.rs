@@ -7,7 +7,6 @@ use std::sync::Arc;
 
 use crc32fast::Hasher;
 
-use super::format::{HEADER_BYTES, ListLayout, fault};
 use crate::array::Array;
 use crate::element::per_byte;
 use crate::file::npy::{FileMap, Source, save_pieces};
@@ -15,17 +14,19 @@ use crate::value::error::{Error, Result};
 
 const TRAILER: &[u8; 8] = b"shmacrc2";
 const TRAILER_BYTES: u64 = 16;
+/// The size of a list's header.
+pub(super) const HEADER_BYTES: u64 = 64;
 /// How many bytes are copied at once.
 const PIECE_BYTES: u64 = 1 << 20;
 
 /// The memory of a list. A clone is the same memory.
 #[derive(Clone)]
-pub(super) enum Bytes {
+pub(super) enum ListBytes {
     Array(Array),
     File(Arc<FileMap>),
 }
 
-impl Bytes {
+impl ListBytes {
     /// Maps a file that has a list.
     pub(super) fn open(path: &Path) -> Result<Self> {
         let source = Source::file(path)?;
@@ -88,7 +89,7 @@ impl Bytes {
 }
 
 /// Saves the first bytes of a list to a file, and their checksum behind them.
-pub(super) fn save(path: &Path, bytes: &Bytes, size: u64) -> Result<()> {
+pub(super) fn save(path: &Path, bytes: &ListBytes, size: u64) -> Result<()> {
     let mut hasher = Hasher::new();
     let mut at = 0;
     save_pieces(path, &mut |piece| {
@@ -108,12 +109,12 @@ pub(super) fn save(path: &Path, bytes: &Bytes, size: u64) -> Result<()> {
     })
 }
 
-/// Reads all of a list's file, and compares the checksum.
-pub(super) fn check(bytes: &Bytes, layout: &ListLayout) -> Result<()> {
+/// Reads all of a list's file, of which the list has the first bytes, and compares the checksum.
+pub(super) fn check(bytes: &ListBytes, size: u64) -> Result<()> {
     let mut hasher = Hasher::new();
     let mut at = 0;
-    while at < layout.bytes {
-        let piece = bytes.copied(at, PIECE_BYTES.min(layout.bytes - at))?;
+    while at < size {
+        let piece = bytes.copied(at, PIECE_BYTES.min(size - at))?;
         hasher.update(&piece);
         at += piece.len() as u64;
     }
@@ -139,4 +140,8 @@ pub(super) fn in_file(path: &Path, error: Error) -> Error {
         },
         other => other,
     }
+}
+
+pub(super) fn fault(field: &str, reason: String) -> Error {
+    Error::InvalidList { field: field.to_owned(), reason }
 }

@@ -3,14 +3,13 @@
 
 use std::ops::Range;
 
-use super::bytes::Bytes;
+use super::bytes::{HEADER_BYTES, ListBytes, fault};
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::MAX_NDIM;
 
 pub(super) const MAGIC: &[u8; 8] = b"shmalist";
 pub(super) const VERSION: u32 = 1;
-pub(super) const HEADER_BYTES: u64 = 64;
 pub(super) const COLUMN_BYTES: u64 = 128;
 /// Everything that columns refer to begins at a multiple of this.
 pub(super) const ALIGNMENT: u64 = 64;
@@ -155,7 +154,7 @@ impl ListLayout {
     ///
     /// # Errors
     /// [`Error::InvalidList`], which names the field.
-    pub(super) fn read(bytes: &Bytes) -> Result<Self> {
+    pub(super) fn read(bytes: &ListBytes) -> Result<Self> {
         Reader::new(bytes)?.layout()
     }
 }
@@ -185,7 +184,7 @@ impl Fields<'_> {
 
 /// Reads a list that may be broken in any way.
 struct Reader<'a> {
-    list: &'a Bytes,
+    list: &'a ListBytes,
     bytes: u64,
     length: u64,
     /// The columns as they are.
@@ -194,7 +193,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn new(list: &'a Bytes) -> Result<Self> {
+    fn new(list: &'a ListBytes) -> Result<Self> {
         let room = list.room();
         if room < HEADER_BYTES {
             return Err(fault(
@@ -438,8 +437,4 @@ fn check_children(number: usize, columns: &[ColumnLayout]) -> Result<()> {
 /// Returns how many bytes so many items are; more than any list has, if they are too many.
 fn bytes_of(items: Option<u64>, itemsize: u64) -> u64 {
     items.and_then(|items| items.checked_mul(itemsize)).unwrap_or(u64::MAX)
-}
-
-pub(super) fn fault(field: &str, reason: String) -> Error {
-    Error::InvalidList { field: field.to_owned(), reason }
 }

@@ -1,8 +1,8 @@
 //! Lists: immutable sequences of numbers, arrays, strings, bytes or records in the bytes of an
 //! array, in Arrow's layout. core/LISTS.md says what the bytes are.
 
-mod format;
 mod bytes;
+mod format;
 mod build;
 #[cfg(test)]
 mod tests;
@@ -21,8 +21,8 @@ use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::number::Number;
 use crate::value::shape::{Layout, Order};
-use bytes::Bytes;
-use format::{ListLayout, fault};
+use bytes::{ListBytes, fault};
+use format::ListLayout;
 
 /// The name of the dtype of an array that is a list.
 const DTYPE_NAME: &str = "list";
@@ -50,7 +50,7 @@ const DTYPE_NAME: &str = "list";
 /// ```
 #[derive(Clone)]
 pub struct List {
-    bytes: Bytes,
+    bytes: ListBytes,
     layout: Arc<ListLayout>,
 }
 
@@ -96,10 +96,10 @@ impl List {
         if array.shape().len() != 1 || !array.is_contiguous(Order::C) {
             return Err(fault("shape", "a list has one dimension without gaps".into()));
         }
-        Self::of_bytes(Bytes::Array(array))
+        Self::of_bytes(ListBytes::Array(array))
     }
 
-    fn of_bytes(bytes: Bytes) -> Result<Self> {
+    fn of_bytes(bytes: ListBytes) -> Result<Self> {
         let layout = Arc::new(ListLayout::read(&bytes)?);
         Ok(Self { bytes, layout })
     }
@@ -124,8 +124,8 @@ impl List {
     /// [`Error::InvalidFile`], which names the field; [`Error::FileNotFound`]; [`Error::Os`].
     pub fn open(path: impl AsRef<Path>, is_checked: bool) -> Result<Self> {
         let path = path.as_ref();
-        let list = Self::of_bytes(Bytes::open(path)?).and_then(|list| {
-            let check = || bytes::check(&list.bytes, &list.layout);
+        let list = Self::of_bytes(ListBytes::open(path)?).and_then(|list| {
+            let check = || bytes::check(&list.bytes, list.layout.bytes);
             if is_checked {
                 check()?
             }
@@ -138,8 +138,8 @@ impl List {
     #[must_use]
     pub fn array(&self) -> Option<&Array> {
         match &self.bytes {
-            Bytes::Array(array) => Some(array),
-            Bytes::File(_) => None,
+            ListBytes::Array(array) => Some(array),
+            ListBytes::File(_) => None,
         }
     }
 

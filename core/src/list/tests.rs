@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use super::format::{COLUMN_BYTES, HEADER_BYTES};
+use super::bytes::HEADER_BYTES;
+use super::format::COLUMN_BYTES;
 use super::{Column, ColumnBuilder, ColumnKind, ItemType, List};
 use crate::{Array, DType, Error, Number, Options};
 
