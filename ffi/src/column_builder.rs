@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_void};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 
 use shmarray::{ColumnBuilder, DType};
 
@@ -18,27 +18,47 @@ use crate::options::{read_options, shma_options};
 ///
 /// Close it with shma_column_builder_close, unless it was given to a list or to another builder.
 pub struct shma_column_builder {
-    /// The column that is not in another one.
-    root: Arc<Mutex<ColumnBuilder>>,
-    /// The numbers of the fields by which this one is reached from there.
+    root: Arc<Root>,
+    /// The numbers of the fields by which this one is reached from the root.
     path: Vec<usize>,
     fields: Vec<shma_column_builder>,
 }
 
 impl Object for shma_column_builder {}
 
+/// A column that is not in another one.
+struct Root {
+    column: Mutex<ColumnBuilder>,
+    /// The process that made it. In one that was forked from it a thread may be missing that had
+    /// the lock.
+    pid: u32,
+}
+
+impl Root {
+    /// Core checks an item before it adds it, so a panic leaves a column as it was.
+    fn locked(&self) -> Result<MutexGuard<'_, ColumnBuilder>, Failure> {
+        match self.column.try_lock() {
+            Ok(column) => Ok(column),
+            Err(TryLockError::Poisoned(column)) => Ok(column.into_inner()),
+            Err(TryLockError::WouldBlock) if self.pid == std::process::id() => {
+                Ok(self.column.lock().unwrap_or_else(PoisonError::into_inner))
+            }
+            Err(TryLockError::WouldBlock) => {
+                let reason = "it was made before a fork, during which another thread added to it";
+                Err(invalid("builder", reason.to_owned()))
+            }
+        }
+    }
+}
+
 impl shma_column_builder {
-    fn new(column: ColumnBuilder) -> Self {
-        let root = Arc::new(Mutex::new(column));
-        Self::reached(&mut locked(&root), &root, Vec::new())
+    fn new(column: ColumnBuilder) -> Result<Self, Failure> {
+        let root = Arc::new(Root { column: Mutex::new(column), pid: std::process::id() });
+        Ok(Self::reached(&mut *root.locked()?, &root, Vec::new()))
     }
 
     /// Returns the builder of a column that is reached by a path, with those of its fields.
-    fn reached(
-        column: &mut ColumnBuilder,
-        root: &Arc<Mutex<ColumnBuilder>>,
-        path: Vec<usize>,
-    ) -> Self {
+    fn reached(column: &mut ColumnBuilder, root: &Arc<Root>, path: Vec<usize>) -> Self {
         let mut fields = Vec::new();
         while let Some(field) = column.field_mut(fields.len()) {
             fields.push(Self::reached(field, root, [&path[..], &[fields.len()]].concat()));
@@ -47,13 +67,13 @@ impl shma_column_builder {
     }
 
     /// Returns the column, of which C has no pointer any more.
-    pub(crate) fn into_column(self) -> ColumnBuilder {
-        std::mem::replace(&mut locked(&self.root), ColumnBuilder::nothing())
+    pub(crate) fn into_column(self) -> Result<ColumnBuilder, Failure> {
+        Ok(std::mem::replace(&mut *self.root.locked()?, ColumnBuilder::nothing()))
     }
 
     /// Calls a function with the column.
     fn with<T>(&self, call: impl FnOnce(&mut ColumnBuilder) -> T) -> Result<T, Failure> {
-        let mut root = locked(&self.root);
+        let mut root = self.root.locked()?;
         let mut column = &mut *root;
         for number in &self.path {
             let field = column.field_mut(*number);
@@ -61,11 +81,6 @@ impl shma_column_builder {
         }
         Ok(call(column))
     }
-}
-
-/// Core checks an item before it adds it, so a panic leaves a column as it was.
-fn locked(root: &Mutex<ColumnBuilder>) -> MutexGuard<'_, ColumnBuilder> {
-    root.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Calls a function with the column of a builder, to add to it.
@@ -108,7 +123,7 @@ pub unsafe extern "C" fn shma_column_builder_create(
         };
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `builder_out`.
-        unsafe { produce("builder_out", builder_out, || Ok(shma_column_builder::new(column))) }
+        unsafe { produce("builder_out", builder_out, || shma_column_builder::new(column)) }
     })
 }
 
@@ -131,7 +146,7 @@ pub unsafe extern "C" fn shma_column_builder_create_numbers(
         // SAFETY: `read_options` needs NULL or a struct with its size and texts: P1 and P2 of the
         // crate, which the C caller guarantees.
         let (dtype, _) = unsafe { read_options(dtype, element) }?;
-        let make = || Ok(shma_column_builder::new(ColumnBuilder::numbers(dtype)?));
+        let make = || shma_column_builder::new(ColumnBuilder::numbers(dtype)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `builder_out`.
         unsafe { produce("builder_out", builder_out, make) }
@@ -158,7 +173,7 @@ pub unsafe extern "C" fn shma_column_builder_create_arrays(
         // SAFETY: `read_options` needs NULL or a struct with its size and texts: P1 and P2 of the
         // crate, which the C caller guarantees.
         let (dtype, _) = unsafe { read_options(dtype, element) }?;
-        let make = || Ok(shma_column_builder::new(ColumnBuilder::arrays(dtype, ndim)?));
+        let make = || shma_column_builder::new(ColumnBuilder::arrays(dtype, ndim)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `builder_out`.
         unsafe { produce("builder_out", builder_out, make) }
@@ -203,10 +218,10 @@ pub unsafe extern "C" fn shma_column_builder_create_records(
             // the C caller guarantees for each of `names`.
             let name = unsafe { text_of("names", *name) }?;
             let none = || invalid("fields", format!("{name:?} is NULL, or is there twice"));
-            Ok((name, field.ok_or_else(none)?.into_column()))
+            Ok((name, field.ok_or_else(none)?.into_column()?))
         });
         let fields = fields.collect::<Result<Vec<_>, Failure>>()?;
-        let make = || Ok(shma_column_builder::new(ColumnBuilder::records(fields)?));
+        let make = || shma_column_builder::new(ColumnBuilder::records(fields)?);
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `builder_out`.
         unsafe { produce("builder_out", builder_out, make) }
@@ -229,8 +244,8 @@ pub unsafe extern "C" fn shma_column_builder_create_lists(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        let items = items.ok_or(Failure::Null("items"))?.into_column();
-        let make = || Ok(shma_column_builder::new(ColumnBuilder::lists(items)));
+        let items = items.ok_or(Failure::Null("items"))?.into_column()?;
+        let make = || shma_column_builder::new(ColumnBuilder::lists(items));
         // SAFETY: `produce` needs an output that is NULL or valid for a write: P4 of the crate,
         // which the C caller guarantees for `builder_out`.
         unsafe { produce("builder_out", builder_out, make) }
@@ -381,4 +396,19 @@ pub extern "C" fn shma_column_builder_close(builder: Option<Box<shma_column_buil
         drop(builder);
         Ok(())
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_does_not_wait_for_a_thread_that_it_does_not_have() {
+        let of_parent = Root { column: Mutex::new(ColumnBuilder::strings()), pid: 0 };
+        let held = of_parent.locked();
+        assert!(held.is_ok());
+        assert!(of_parent.locked().is_err_and(|failure| failure.message().contains("fork")));
+        drop(held);
+        assert!(of_parent.locked().is_ok());
+    }
 }

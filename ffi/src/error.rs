@@ -102,7 +102,7 @@ impl Failure {
         }
     }
 
-    fn message(&self) -> String {
+    pub(crate) fn message(&self) -> String {
         match self {
             Self::Core(error) => error.to_string(),
             Self::Null(argument) => format!("invalid {argument}: it is NULL"),

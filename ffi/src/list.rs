@@ -51,7 +51,7 @@ pub unsafe extern "C" fn shma_list_create(
     error: Option<&mut shma_error>,
 ) -> shma_status {
     guard(error, || {
-        let items = items.ok_or(Failure::Null("items"))?.into_column();
+        let items = items.ok_or(Failure::Null("items"))?.into_column()?;
         // SAFETY: `Chosen::read` needs NULL or a struct with its size and texts: P1 and P2 of the
         // crate, which the C caller guarantees.
         let chosen = unsafe { Chosen::read(options) }?;
