@@ -2,6 +2,7 @@
 
 require_relative "helper"
 require_relative "list_helper"
+require "pathname"
 
 # Lists: what goes in comes out, in any process.
 class ListTest < SharedMemoryTest
@@ -241,6 +242,28 @@ class ListTest < SharedMemoryTest
       assert_raises(ArgumentError, TypeError, RangeError, Errno::ENOENT) do
         Shmarray::List._load(text)
       end
+    end
+  end
+
+  def test_a_file_has_it
+    Dir.mktmpdir do |dir|
+      path = Pathname("#{dir}/list")
+      list = Shmarray::List.new([{ a: "x", b: nil }, { a: nil, b: 2 }])
+      assert_nil list.save(path)
+      found = Shmarray::List.load(path, name: "loaded")
+      assert_equal [list, true], [found, found == Shmarray::List.attach("loaded")]
+      assert_raises(Errno::EEXIST) { Shmarray::List.load(path.to_s, name: "loaded") }
+      assert_refused(ArgumentError, /no file/) { list[1..].save(path) }
+      bytes = path.binread
+      broken = bytes.dup.tap { |all| all.setbyte(-20, all.getbyte(-20) ^ 1) }
+      [bytes[0..-2], bytes[0, 100], "", "text" * 99, broken].each do |text|
+        path.binwrite(text)
+        assert_raises(ArgumentError, text.size) { Shmarray::List.load(path) }
+      end
+      assert_raises(Errno::ENOENT) { Shmarray::List.load("#{dir}/none") }
+      assert_raises(Errno::ENOENT) { list.save("#{dir}/none/list") }
+      assert_raises(TypeError) { Shmarray::List.load(5) }
+      assert_equal [path], Pathname(dir).children
     end
   end
 

@@ -80,6 +80,15 @@ class NumoListTest < NumoTest
     assert_equal [0.0, 0.0], Shmarray::List.attach(found.handle)[0].to_a
   end
 
+  def test_a_file_has_arrays
+    Dir.mktmpdir do |dir|
+      List.new([Numo::SFloat[1, 2], nil]).save("#{dir}/list")
+      found = List.load("#{dir}/list")
+      assert_equal [List, [Numo::SFloat[1, 2], nil], true],
+                   [found.class, found.to_a, Shared.shared?(found[0])]
+    end
+  end
+
   def test_a_list_is_no_array
     list = List.new([1])
     assert_refused(TypeError, /Numo::Shared::List.attach reads it/) { Shared.attach(list.handle) }

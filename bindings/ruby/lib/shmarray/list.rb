@@ -39,7 +39,7 @@ module Shmarray
     OF_NUMO = false
     NONE = Object.new.freeze
     private_constant :INSPECT_LIMIT, :OF_NUMO, :NONE, :Builder
-    private_class_method :open
+    private_class_method :open, :open_file
 
     class << self
       # Creates a list of all items, in one pass.
@@ -87,6 +87,24 @@ module Shmarray
       #   Shmarray::List.attach("halves").to_a # => [1.5, nil]
       def attach(handle_or_name)
         open(handle_or_name, of_numo)
+      end
+
+      # Loads a list that was saved to a file, in any language, into shared memory. Its checksum is
+      # compared.
+      # @param path [String, Pathname, #to_path]
+      # @param name [String, nil] as for {.new}
+      # @param persist [Boolean] as for {.new}
+      # @param mode [Integer] as for {.new}
+      # @return [List]
+      # @raise [ArgumentError] if the file is not one of a list, or is broken
+      # @raise [Errno::ENOENT] if there is no such file
+      # @raise [Errno::EEXIST, Errno::ENOSPC] as for {.new}
+      # @example
+      #   Shmarray::List.new(["one", nil]).save("words.list")
+      #   Shmarray::List.load("words.list", name: "words").to_a # => ["one", nil]
+      #   File.delete("words.list") # => 1
+      def load(path, name: nil, persist: false, mode: 0o600)
+        open_file(File.path(path), { name: name, persist: persist, mode: mode }, of_numo)
       end
 
       # Returns the list that was dumped, or the field or part of one.
@@ -239,6 +257,16 @@ module Shmarray
 
       field_of(name.to_s) or
         raise KeyError.new("no field #{name.inspect} in #{inspect}", receiver: self, key: name)
+    end
+
+    # Saves the list to a file, which appears under its path when it is complete. {.load} loads it;
+    # Python, C and C++ open it in place.
+    # @param path [String, Pathname, #to_path]
+    # @return [nil]
+    # @raise [ArgumentError] for a field or a part
+    # @raise [SystemCallError] if the file cannot be written
+    def save(path)
+      save_to(File.path(path))
     end
 
     # Returns whether the other is a list of equal items. Arrays are compared by value, as the

@@ -19,17 +19,17 @@ use magnus::rb_sys::{AsRawValue, protect};
 use magnus::typed_data::Obj;
 use magnus::value::{Opaque, ReprValue};
 use magnus::{
-    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RClass, RModule, RString,
-    Ruby, Symbol, TryConvert, TypedData, Value, method,
+    Class, DataTypeFunctions, Error, Integer, Module, Object, RArray, RClass, RHash, RModule,
+    RString, Ruby, Symbol, TryConvert, TypedData, Value, method,
 };
 use rb_sys::{Qfalse, Qnil, VALUE, rb_arithmetic_sequence_beg_len_step};
-use shmarray::{Access, Array, Column, ColumnKind, Element, List, Options};
+use shmarray::{Access, Array, Column, ColumnKind, DType, Element, Layout, List, Options, Order};
 
 use crate::arguments;
 use crate::array::array_of;
 use crate::collector::Counted;
 use crate::error::{OrRaise, argument_error, with_room};
-use crate::gvl::{check_interrupts, look_up_class};
+use crate::gvl::{check_interrupts, copying, look_up_class};
 use crate::npy::Maker;
 
 /// The Rust value of a `Shmarray::List`.
@@ -71,6 +71,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     let class = shmarray.define_class("List", ruby.class_object())?;
     class.undef_default_alloc_func();
     class.define_singleton_method("open", method!(open, 2))?;
+    class.define_singleton_method("open_file", method!(open_file, 3))?;
     class.define_method("size", method!(ListObject::count, 0))?;
     class.define_method("[]", method!(ListObject::get, -1))?;
     class.define_method("kind", method!(ListObject::kind, 0))?;
@@ -81,6 +82,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     class.define_method("nbytes", method!(ListObject::bytes, 0))?;
     class.define_method("handle", method!(ListObject::handle, 0))?;
     class.define_method("handle_to_send", method!(ListObject::handle_to_send, 0))?;
+    class.define_private_method("save_to", method!(ListObject::save, 1))?;
     class.define_private_method("field_of", method!(ListObject::field, 1))?;
     class.define_private_method("place", method!(ListObject::place, 0))?;
     class.define_private_method("at_place", method!(ListObject::at_place, 4))?;
@@ -105,6 +107,28 @@ fn open(ruby: &Ruby, class: RClass, value: Value, is_numo: bool) -> Result<Value
         }
     };
     let list = List::of(array).or_raise(ruby)?;
+    ListObject::whole(ruby, class, list, maker)
+}
+
+/// Copies the list of a file to shared memory.
+fn open_file(
+    ruby: &Ruby,
+    class: RClass,
+    path: String,
+    keywords: RHash,
+    is_numo: bool,
+) -> Result<Value, Error> {
+    let maker = Maker::new(ruby, is_numo)?;
+    let options = arguments::options(ruby, keywords)?;
+    let file = copying(usize::MAX, || List::open(&path, true)).or_raise(ruby)?;
+    let dtype = DType::by_name("list", 1).or_raise(ruby)?;
+    let layout = Layout::contiguous(&[file.size_bytes()], 1, Order::C).or_raise(ruby)?;
+    let share = || {
+        // SAFETY: a list has so many bytes from its first on, and `file` keeps them mapped.
+        unsafe { Array::share(file.as_ptr(), dtype.clone(), &layout, &options) }
+    };
+    let array = with_room(ruby, || copying(usize::MAX, share))?;
+    let list = List::of(read_only(ruby, &array)?).or_raise(ruby)?;
     ListObject::whole(ruby, class, list, maker)
 }
 
@@ -177,7 +201,17 @@ impl ListObject {
         if self.place == whole {
             return shared_array(ruby, &self.list);
         }
-        Err(argument_error(ruby, "a field or a part of a list has no handle: the list has"))
+        Err(argument_error(
+            ruby,
+            "a field or a part of a list has no handle and no file: the list has",
+        ))
+    }
+
+    /// Saves the list, which is whole, to a file.
+    fn save(ruby: &Ruby, this: &Self, path: String) -> Result<(), Error> {
+        this.array(ruby)?;
+        let list = &this.list;
+        copying(usize::MAX, || list.save(&path)).or_raise(ruby)
     }
 
     fn handle(ruby: &Ruby, this: &Self) -> Result<String, Error> {
