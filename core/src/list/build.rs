@@ -1,6 +1,7 @@
 //! Making a list: columns that grow, and then one array with all of them.
 
 use std::cell::RefCell;
+use std::fmt;
 
 use super::bytes::HEADER_BYTES;
 use super::format::{
@@ -33,6 +34,94 @@ pub struct ColumnBuilder {
     is_uniform: bool,
     /// The names and columns of fields, or the column of the items of lists.
     children: Vec<(String, Self)>,
+    /// The values, if all items were added together.
+    written: Option<Written>,
+}
+
+/// Bytes that a function writes when the list is made, straight into its memory.
+pub struct Written {
+    size_bytes: u64,
+    write: WriteFn,
+}
+
+type WriteFn = Box<dyn FnOnce(&mut [u8]) + Send>;
+
+impl Written {
+    /// So many bytes, and the function that writes all of them.
+    pub fn new(size_bytes: u64, write: impl FnOnce(&mut [u8]) + Send + 'static) -> Self {
+        Self { size_bytes, write: Box::new(write) }
+    }
+}
+
+impl fmt::Debug for Written {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} bytes", self.size_bytes)
+    }
+}
+
+/// All items of a column, as [`ColumnBuilder::add_all`] takes them.
+#[derive(Debug, Default)]
+pub struct AllItems {
+    length: u64,
+    validity: Option<Vec<u8>>,
+    values: Option<Written>,
+    offsets: Option<Vec<i64>>,
+    shapes: Vec<i64>,
+}
+
+impl AllItems {
+    /// So many items, all of them there.
+    #[must_use]
+    pub fn new(length: u64) -> Self {
+        Self { length, ..Self::default() }
+    }
+
+    /// Says which items are there: one bit for each, from the lowest bit of the first byte on. 0 is
+    /// None.
+    #[must_use]
+    pub fn validity(mut self, bits: Vec<u8>) -> Self {
+        self.validity = Some(bits);
+        self
+    }
+
+    /// The values, for kinds that have them. An item that is None has none there, except among
+    /// numbers.
+    #[must_use]
+    pub fn values(mut self, values: Written) -> Self {
+        self.values = Some(values);
+        self
+    }
+
+    /// From where to where each item has values: in elements, bytes, or items of the child. Arrays
+    /// of one shape have none.
+    #[must_use]
+    pub fn offsets(mut self, offsets: Vec<i64>) -> Self {
+        self.offsets = Some(offsets);
+        self
+    }
+
+    /// The shapes of arrays one after another, or, without offsets, the one that all have. Arrays
+    /// of one dimension with offsets have none.
+    #[must_use]
+    pub fn shapes(mut self, shapes: Vec<i64>) -> Self {
+        self.shapes = shapes;
+        self
+    }
+
+    /// Returns how many items are None.
+    fn nulls(&self) -> Result<u64> {
+        let Some(validity) = &self.validity else { return Ok(0) };
+        if validity.len() as u64 != self.length.div_ceil(8) {
+            let reason = format!("{} bytes for {} items", validity.len(), self.length);
+            return Err(Error::argument("validity", reason));
+        }
+        let ones = validity.iter().map(|bits| u64::from(bits.count_ones())).sum::<u64>();
+        let unused = (8 - self.length % 8) % 8;
+        let beyond = validity
+            .last()
+            .map_or(0, |last| u64::from((u16::from(*last) >> (8 - unused)).count_ones()));
+        Ok(self.length + beyond - ones)
+    }
 }
 
 impl ColumnBuilder {
@@ -54,6 +143,7 @@ impl ColumnBuilder {
             shapes: Vec::new(),
             is_uniform: true,
             children: Vec::new(),
+            written: None,
         }
     }
 
@@ -175,9 +265,10 @@ impl ColumnBuilder {
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
         let own = self.values.len() + self.validity.len();
+        let written = self.written.as_ref().map_or(0, |written| written.size_bytes);
         let numbers = self.offsets.len() + self.shapes.len();
         let children = self.children.iter().map(|(_, column)| column.size_bytes());
-        (own + 8 * numbers) as u64 + children.sum::<u64>()
+        (own + 8 * numbers) as u64 + written + children.sum::<u64>()
     }
 
     /// Returns whether it has no item.
@@ -290,6 +381,75 @@ impl ColumnBuilder {
         Ok(())
     }
 
+    /// Gives a column without items all of them, whose values are written when the list is made.
+    /// The column of a field, or of the items of lists, has its items already. Afterwards no more
+    /// values can be added.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column that has items; if the parts are not what the kind
+    /// has, or their sizes do not agree; for offsets that do not rise from 0 to the number of
+    /// values; for shapes with other numbers of elements.
+    pub fn add_all(&mut self, items: AllItems) -> Result<()> {
+        if self.length != 0 || self.written.is_some() {
+            return Err(Error::argument("column", "it has items already"));
+        }
+        let nulls = items.nulls()?;
+        let values = self.expect_values(&items)?;
+        let is_uniform = self.kind == ColumnKind::Arrays && items.offsets.is_none();
+        if items.offsets.is_some() != self.kind.has_offsets() && !is_uniform {
+            return Err(Error::argument("offsets", format!("{:?} have others", self.kind)));
+        }
+        if let Some(offsets) = &items.offsets {
+            check_offsets(offsets, items.length, values)?;
+        }
+        match self.kind {
+            ColumnKind::Arrays => check_shapes(&items, self.ndim, values, nulls)?,
+            _ if items.shapes.is_empty() => {}
+            _ => return Err(Error::argument("shapes", format!("{:?} have none", self.kind))),
+        }
+        self.length = items.length;
+        self.nulls = nulls;
+        self.validity = items.validity.filter(|_| nulls > 0).unwrap_or_default();
+        self.written = items.values;
+        self.is_uniform = is_uniform;
+        self.shapes = items.shapes;
+        if let Some(mut offsets) = items.offsets {
+            self.end = offsets.pop().unwrap_or_default();
+            self.offsets = offsets;
+        }
+        Ok(())
+    }
+
+    /// Returns how many values all items have: elements, bytes, or items of the child.
+    fn expect_values(&self, items: &AllItems) -> Result<u64> {
+        let wrong = |reason| Err(Error::argument("values", reason));
+        let bytes = items.values.as_ref().map(|values| values.size_bytes);
+        match (self.kind, bytes) {
+            (ColumnKind::Pickles, _) => wrong("pickles are added one by one".to_owned()),
+            (ColumnKind::Numbers | ColumnKind::Arrays, Some(bytes)) => {
+                let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize);
+                let count = bytes.checked_div(itemsize).unwrap_or(items.length);
+                let is_whole = count.checked_mul(itemsize) == Some(bytes);
+                if !is_whole || (self.kind == ColumnKind::Numbers && count != items.length) {
+                    return wrong(format!("{bytes} bytes for {} × {itemsize}", items.length));
+                }
+                Ok(count)
+            }
+            (ColumnKind::Strings | ColumnKind::Bytes, Some(bytes)) => Ok(bytes),
+            (ColumnKind::Records, None) => {
+                match self.children.iter().find(|(_, column)| column.length != items.length) {
+                    None => Ok(items.length),
+                    Some((name, column)) => {
+                        wrong(format!("{name:?} has {} items of {}", column.length, items.length))
+                    }
+                }
+            }
+            (ColumnKind::Lists, None) => Ok(self.children[0].1.length),
+            (ColumnKind::Nothing, None) => Ok(0),
+            _ => wrong(format!("{:?} have others", self.kind)),
+        }
+    }
+
     /// Adds so many records, of which each field has the items already.
     ///
     /// # Errors
@@ -321,9 +481,10 @@ impl ColumnBuilder {
     /// Adds None.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] for lists, if items were added that no list has yet.
+    /// [`Error::InvalidArgument`] for lists, if items were added that no list has yet; if all items
+    /// were added together.
     pub fn push_none(&mut self) -> Result<()> {
-        self.check_lists()?;
+        self.check_none()?;
         match self.kind {
             ColumnKind::Numbers => {
                 let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize) as usize;
@@ -352,14 +513,16 @@ impl ColumnBuilder {
         Ok(())
     }
 
-    /// Refuses None behind items that no list has, in this column or in a field.
-    fn check_lists(&self) -> Result<()> {
+    /// Refuses None behind items that no list has, or behind all items, in this column or in a
+    /// field.
+    fn check_none(&self) -> Result<()> {
+        self.expect_open()?;
         match self.kind {
             ColumnKind::Lists if self.children[0].1.length as i64 != self.end => {
                 Err(Error::argument("column", "items were added that no list has"))
             }
             ColumnKind::Records => {
-                self.children.iter().try_for_each(|(_, column)| column.check_lists())
+                self.children.iter().try_for_each(|(_, column)| column.check_none())
             }
             _ => Ok(()),
         }
@@ -400,9 +563,16 @@ impl ColumnBuilder {
 
     fn expect(&self, kind: ColumnKind) -> Result<()> {
         if self.kind == kind {
-            return Ok(());
+            return self.expect_open();
         }
         Err(Error::argument("column", format!("its items are {:?}, not {kind:?}", self.kind)))
+    }
+
+    fn expect_open(&self) -> Result<()> {
+        match self.written {
+            None => Ok(()),
+            Some(_) => Err(Error::argument("column", "all its items were added together")),
+        }
     }
 
     fn expect_bytes(&self, bytes: &[u8], count: u64) -> Result<()> {
@@ -416,8 +586,75 @@ impl ColumnBuilder {
     }
 }
 
+/// Checks offsets that lead to so many values.
+fn check_offsets(offsets: &[i64], length: u64, values: u64) -> Result<()> {
+    let wrong = |reason| Err(Error::argument("offsets", reason));
+    if offsets.len() as u64 != length + 1 {
+        return wrong(format!("there are {} for {length} items", offsets.len()));
+    }
+    let (first, last) = (offsets[0], offsets[offsets.len() - 1]);
+    if first != 0 || u64::try_from(last) != Ok(values) {
+        return wrong(format!("they go from {first} to {last}, not from 0 to {values}"));
+    }
+    match offsets.windows(2).position(|pair| pair[0] > pair[1]) {
+        None => Ok(()),
+        Some(item) => wrong(format!("they fall from item {item} to the next")),
+    }
+}
+
+/// Checks the shapes of arrays with so many elements together.
+fn check_shapes(items: &AllItems, ndim: usize, values: u64, nulls: u64) -> Result<()> {
+    let wrong = |reason| Err(Error::argument("shapes", reason));
+    let elements = |row: &[i64]| {
+        let mut counts = row.iter().map(|count| u64::try_from(*count).ok());
+        counts.try_fold(1u64, |product, count| product.checked_mul(count?))
+    };
+    let Some(offsets) = &items.offsets else {
+        let count = elements(&items.shapes).and_then(|count| count.checked_mul(items.length));
+        if items.shapes.len() != ndim || count != Some(values) || nulls != 0 || items.length == 0 {
+            return wrong(format!("{:?} for {} arrays, {nulls} None", items.shapes, items.length));
+        }
+        return Ok(());
+    };
+    let rows = if ndim == 1 { 0 } else { (offsets.len() - 1) * ndim };
+    if items.shapes.len() != rows {
+        return wrong(format!("there are {} numbers, not {rows}", items.shapes.len()));
+    }
+    let is_there = |item: usize| {
+        items.validity.as_ref().is_none_or(|bits| bits[item / 8] >> (item % 8) & 1 == 1)
+    };
+    for (item, row) in items.shapes.chunks_exact(ndim).enumerate() {
+        let count = (offsets[item + 1] - offsets[item]) as u64;
+        if is_there(item) && elements(row) != Some(count) {
+            return wrong(format!("{row:?} of {count} elements, item {item}"));
+        }
+    }
+    Ok(())
+}
+
 /// A part of the list, and where it begins.
-type Part = (u64, Vec<u8>);
+type Part = (u64, PartBytes);
+
+enum PartBytes {
+    Whole(Vec<u8>),
+    Written(Written),
+}
+
+impl PartBytes {
+    fn len(&self) -> u64 {
+        match self {
+            Self::Whole(bytes) => bytes.len() as u64,
+            Self::Written(written) => written.size_bytes,
+        }
+    }
+
+    fn write(self, to: &mut [u8]) {
+        match self {
+            Self::Whole(bytes) => to.copy_from_slice(&bytes),
+            Self::Written(written) => (written.write)(to),
+        }
+    }
+}
 
 /// The bytes of a list that is being made.
 struct Plan {
@@ -458,7 +695,7 @@ pub(super) fn create(
         head.extend(field.to_le_bytes());
     }
     head.append(&mut plan.columns);
-    plan.parts.insert(0, (0, head));
+    plan.parts.insert(0, (0, PartBytes::Whole(head)));
     let bytes = plan.end;
     let parts = RefCell::new(plan.parts);
     let fill = |list: &mut [u8]| {
@@ -466,8 +703,8 @@ pub(super) fn create(
         // Each part is dropped when it was copied.
         for (start, part) in parts.take() {
             list[at..start as usize].fill(0);
-            at = start as usize + part.len();
-            list[start as usize..at].copy_from_slice(&part);
+            at = start as usize + part.len() as usize;
+            part.write(&mut list[start as usize..at]);
         }
         list[at..].fill(0);
         Ok(())
@@ -515,8 +752,11 @@ impl Plan {
         };
         column.shapes.truncate(rows);
         let validity = std::mem::take(&mut column.validity);
-        let values = std::mem::take(&mut column.values);
-        let values_bytes = values.len() as u64;
+        let values = match column.written.take() {
+            None => PartBytes::Whole(std::mem::take(&mut column.values)),
+            Some(written) => PartBytes::Written(written),
+        };
+        let values_bytes = values.len();
         let dtype = column.dtype.as_ref().map_or("", DType::json).to_owned();
         let mut head = vec![column.kind as u8, column.item.number()];
         head.extend((column.ndim as u16).to_le_bytes());
@@ -553,13 +793,13 @@ impl Plan {
 
     /// Adds a part. Returns where it begins, and 0 if it has no bytes.
     fn add_part(&mut self, bytes: Vec<u8>) -> u64 {
-        if bytes.is_empty() { 0 } else { self.add_part_or_place(bytes) }
+        if bytes.is_empty() { 0 } else { self.add_part_or_place(PartBytes::Whole(bytes)) }
     }
 
     /// Adds a part, which has a place also without bytes.
-    fn add_part_or_place(&mut self, bytes: Vec<u8>) -> u64 {
+    fn add_part_or_place(&mut self, bytes: PartBytes) -> u64 {
         let start = self.end.next_multiple_of(ALIGNMENT);
-        self.end = start + bytes.len() as u64;
+        self.end = start + bytes.len();
         self.parts.push((start, bytes));
         start
     }

@@ -11,7 +11,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-pub use build::ColumnBuilder;
+pub use build::{AllItems, ColumnBuilder, Written};
 pub use format::{ColumnKind, ItemType};
 
 use crate::array::Array;
@@ -343,6 +343,27 @@ impl<'a> Column<'a> {
             return Err(self.has_no("offsets"));
         }
         Ok(column.offsets..column.offsets + 8 * (column.length + 1))
+    }
+
+    /// Returns where the bits lie that say which items are there, from the first byte of the list
+    /// on. `None` if all are.
+    #[must_use]
+    pub fn validity_range(&self) -> Option<Range<u64>> {
+        let column = self.described();
+        (column.validity != 0).then(|| column.validity..column.validity + column.length.div_ceil(8))
+    }
+
+    /// Returns where the shapes of arrays lie, a row for each, from the first byte of the list on.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] for a column without: arrays of one shape have none, nor do those
+    /// of one dimension.
+    pub fn shapes_range(&self) -> Result<Range<u64>> {
+        let column = self.described();
+        if column.shapes == 0 || column.shape.is_some() {
+            return Err(self.has_no("shapes"));
+        }
+        Ok(column.shapes..column.shapes + 8 * column.length * column.ndim as u64)
     }
 
     /// Returns whether an item is None.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::bytes::HEADER_BYTES;
 use super::format::COLUMN_BYTES;
-use super::{Column, ColumnBuilder, ColumnKind, ItemType, List};
+use super::{AllItems, Column, ColumnBuilder, ColumnKind, ItemType, List, Written};
 use crate::{Array, DType, Error, Number, Options};
 
 /// Miri is a thousand times slower.
@@ -435,4 +435,92 @@ fn a_file_that_is_cut_or_changed_is_refused_where_it_is_looked_at() {
         List::open(folder.path().join("none"), false),
         Err(Error::FileNotFound { .. })
     ));
+}
+
+fn written(bytes: &'static [u8]) -> Written {
+    Written::new(bytes.len() as u64, |to| to.copy_from_slice(bytes))
+}
+
+#[test]
+fn all_items_are_added_together() {
+    let mut texts = ColumnBuilder::strings();
+    let items = AllItems::new(3).validity(vec![0b101]).values(written("äb".as_bytes()));
+    texts.add_all(items.offsets(vec![0, 2, 2, 3])).expect("they agree");
+    assert!(texts.push_string("c").is_err());
+    assert!(texts.push_none().is_err());
+    let mut same = ColumnBuilder::arrays(dtype("|u1"), 2).expect("it can be shared");
+    let items = AllItems::new(3).values(written(&[1, 2, 3, 4, 5, 6]));
+    same.add_all(items.shapes(vec![1, 2])).expect("they agree");
+    let mut boxes = ColumnBuilder::arrays(dtype("|u1"), 2).expect("it can be shared");
+    let items = AllItems::new(3).values(written(&[1, 2, 3])).offsets(vec![0, 2, 3, 3]);
+    boxes.add_all(items.shapes(vec![1, 2, 1, 1, 5, 0])).expect("they agree");
+    let mut numbers = ColumnBuilder::numbers(dtype("<i2")).expect("it can be shared");
+    numbers.add_all(AllItems::new(2).values(written(&[7, 0, 8, 0]))).expect("they agree");
+    let mut lists = ColumnBuilder::lists(numbers);
+    lists.add_all(AllItems::new(3).offsets(vec![0, 0, 2, 2])).expect("they agree");
+    let mut nothing = ColumnBuilder::nothing();
+    nothing.add_all(AllItems::new(3)).expect("there are none");
+    let fields = [("t", texts), ("s", same), ("b", boxes), ("l", lists), ("n", nothing)];
+    let mut records = ColumnBuilder::records(fields).expect("their names differ");
+    records.add_all(AllItems::new(3).validity(vec![0b011])).expect("all have three");
+    assert_eq!(records.size_bytes(), 154);
+    let list = list(records);
+    let field = |name| list.items().field(name).expect("it is there");
+    assert_eq!((list.len(), list.items().nulls()), (3, 1));
+    assert!(list.items().is_none(2).expect("it is an item"));
+    assert_eq!(field("t").string(0).expect("it is a text"), "ä");
+    assert!(field("t").is_none(1).expect("it is an item"));
+    assert_eq!(field("t").validity_range().map(|bits| bits.end - bits.start), Some(1));
+    assert_eq!(field("s").validity_range(), None);
+    assert_eq!(field("s").common_shape(), Some(&[1, 2][..]));
+    assert_eq!(
+        field("s").array(2).expect("it is an array").get::<u8>(&[0, 1]).expect("it is there"),
+        6
+    );
+    assert_eq!(field("b").array(2).expect("it is an array").shape(), [5, 0]);
+    let shapes = field("b").shapes_range().expect("they differ");
+    assert_eq!(shapes.end - shapes.start, 48);
+    assert!(field("s").shapes_range().is_err());
+    assert_eq!(field("l").list(1).expect("it is a list"), 0..2);
+    assert_eq!(field("n").nulls(), 3);
+}
+
+#[test]
+fn all_items_that_do_not_agree_are_refused() {
+    let texts = || ColumnBuilder::strings();
+    let numbers = || ColumnBuilder::numbers(dtype("<i2")).expect("it can be shared");
+    let boxes = || ColumnBuilder::arrays(dtype("|u1"), 2).expect("it can be shared");
+    let lists = || ColumnBuilder::lists(numbers());
+    let one = || AllItems::new(1);
+    let three = || written(&[1, 2, 3]);
+    for (mut column, items) in [
+        (texts(), one()),
+        (texts(), one().values(three())),
+        (texts(), one().values(three()).offsets(vec![0])),
+        (texts(), one().values(three()).offsets(vec![1, 3])),
+        (texts(), one().values(three()).offsets(vec![0, 2])),
+        (texts(), AllItems::new(2).values(three()).offsets(vec![0, 4, 3])),
+        (texts(), one().values(three()).offsets(vec![0, 3]).shapes(vec![3])),
+        (texts(), one().values(three()).offsets(vec![0, 3]).validity(vec![1, 1])),
+        (numbers(), one().values(three())),
+        (numbers(), one()),
+        (numbers(), one().values(written(&[1, 2])).offsets(vec![0, 1])),
+        (boxes(), one().values(three()).shapes(vec![1, 2])),
+        (boxes(), one().values(three()).shapes(vec![3])),
+        (boxes(), one().values(three()).shapes(vec![-1, -3])),
+        (boxes(), one().values(three()).shapes(vec![1, 3]).validity(vec![0])),
+        (boxes(), AllItems::new(0).values(written(&[])).shapes(vec![1, 3])),
+        (boxes(), one().values(three()).offsets(vec![0, 3]).shapes(vec![1, 2])),
+        (boxes(), one().values(three()).offsets(vec![0, 3]).shapes(vec![1, 3, 1])),
+        (lists(), one().offsets(vec![0, 1])),
+        (lists(), one().offsets(vec![0, 0]).values(three())),
+        (ColumnBuilder::pickles(), one().values(three()).offsets(vec![0, 3])),
+        (ColumnBuilder::nothing(), one().values(three())),
+        (ColumnBuilder::records([("a", texts())]).expect("it is one"), one()),
+        (self::numbers(&[Some(1)]), AllItems::new(0).values(written(&[]))),
+    ] {
+        let kind = column.kind();
+        let found = column.add_all(items);
+        assert!(matches!(found, Err(Error::InvalidArgument { .. })), "{kind:?}: {found:?}");
+    }
 }

@@ -108,6 +108,18 @@ class _DataSet(Protocol[_Item]):
     def __len__(self) -> int: ...
     def __getitem__(self, index: int, /) -> _Item: ...
 
+class _ArrowArray(Protocol):
+    """An array of Arrow, as its C data interface has it, in capsules."""
+
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
+
+class _ArrowStream(Protocol):
+    """Arrays of Arrow of one schema, one after another."""
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
 class Error(Exception):
     """An error of shared memory that no built-in exception fits."""
 
@@ -488,6 +500,23 @@ class List(Sequence[_Item]):
     def __array__(
         self, dtype: np.dtype[Any] | None = None, copy: bool | None = None
     ) -> NDArray[Any]: ...
+    @staticmethod
+    def from_arrow(
+        obj: _ArrowArray | _ArrowStream,
+        *,
+        name: str | None = None,
+        persist: bool = False,
+        mode: int = 0o600,
+    ) -> List[Any]:
+        """Returns a list of the items of an array, a table, a series or a stream of Arrow."""
+
+    def to_arrow(self) -> Any:
+        """Returns the list, or the part of one, as an array of pyarrow of the same memory."""
+
+    def __arrow_c_schema__(self) -> object: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
     def __reduce__(self) -> tuple[Callable[..., List[Any]], tuple[Any, ...]]: ...
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 

@@ -152,3 +152,62 @@ def as_array(
     if copy is False:
         raise ValueError("the list is no array: numpy.asarray has to copy it")
     return np.array(list(items), dtype)
+
+
+def to_arrow(items: List[Any]) -> Any:
+    """Returns a list as an array of pyarrow of the same memory."""
+    return _pyarrow("List.to_arrow needs it").array(items)
+
+
+def decoded(capsules: object) -> Any:
+    """Returns a stream of the same items without dictionaries, run ends and views of lists."""
+    pyarrow = _pyarrow("it decodes dictionaries, run ends and views of lists")
+    if isinstance(capsules, tuple):
+        arrays = [pyarrow.array(_Capsules(__arrow_c_array__=capsules))]
+    else:
+        chunked = pyarrow.chunked_array(_Capsules(__arrow_c_stream__=capsules))
+        arrays = chunked.chunks or [pyarrow.nulls(0, chunked.type)]
+    return pyarrow.chunked_array([_decoded(pyarrow, array) for array in arrays])
+
+
+class _Capsules:
+    """An object whose method returns capsules of Arrow that there are already."""
+
+    def __init__(self, **methods: object) -> None:
+        for name, capsules in methods.items():
+            setattr(self, name, lambda _=None, capsules=capsules: capsules)
+
+
+def _pyarrow(reason: str) -> Any:
+    try:
+        importlib.import_module("pyarrow.compute")
+        return importlib.import_module("pyarrow")
+    except ImportError as error:
+        raise ImportError(f"pyarrow is not installed: {reason} (pip install pyarrow)") from error
+
+
+def _decoded(pyarrow: Any, array: Any) -> Any:
+    kind, types = array.type, pyarrow.types
+    if types.is_dictionary(kind):
+        values = _decoded(pyarrow, array.dictionary)
+        return values.take(array.indices)
+    if types.is_string_view(kind):  # no function of pyarrow takes items of them
+        return array.cast(pyarrow.large_string())
+    if types.is_binary_view(kind):
+        return array.cast(pyarrow.large_binary())
+    if types.is_run_end_encoded(kind):
+        return _decoded(pyarrow, pyarrow.compute.run_end_decode(array))
+    if types.is_struct(kind):
+        parts = [_decoded(pyarrow, part) for part in array.flatten()]
+        fields = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
+        return pyarrow.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
+    is_list = types.is_list(kind) or types.is_large_list(kind)
+    if is_list or types.is_list_view(kind) or types.is_large_list_view(kind):
+        lengths = array.value_lengths().fill_null(0)
+        offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(), dtype=np.int64)])
+        values = _decoded(pyarrow, array.flatten())
+        field = kind.value_field.with_type(values.type)
+        return pyarrow.LargeListArray.from_arrays(
+            offsets, values, type=pyarrow.large_list(field), mask=array.is_null()
+        )
+    return array

@@ -2,6 +2,7 @@
 
 mod items;
 mod build;
+mod arrow;
 
 use std::path::PathBuf;
 
@@ -432,6 +433,79 @@ impl List {
         let file = ListFile { path, identity: file };
         let memory = Py::new(py, ListMemory::new(py, list, writeable, Some(file))?)?;
         Ok(Self::of_column(memory, 0, py))
+    }
+
+    /// Returns a list of the items of an array, a table, a series or a stream of Arrow: of any
+    /// object with ``__arrow_c_array__`` or ``__arrow_c_stream__``, such as those of pyarrow,
+    /// Polars, pandas and DuckDB. Each column is copied once, into shared memory.
+    ///
+    /// Rows of a table are records. int64, double and bool give Python's ``int``, ``float`` and
+    /// ``bool``, other numbers scalars of NumPy; times with a time zone are in UTC, and dates count
+    /// days. Lists of numbers are arrays, of one shape if they are of a fixed size, unless a number
+    /// in one is None: then they are Python's lists. A map is a list of pairs.
+    ///
+    /// Dictionaries, run ends and views of lists are decoded by pyarrow, if it is installed. Raises
+    /// TypeError for a type that a list has no items for, such as a decimal, and names the field;
+    /// ValueError for a broken array; and what ``shmarray.List`` raises.
+    ///
+    /// >>> import pyarrow, shmarray
+    /// >>> table = pyarrow.table({"label": [3, None], "pixels": [[0.5, 1.5], []]})
+    /// >>> shmarray.List.from_arrow(table)[0]
+    /// {'label': 3, 'pixels': array([0.5, 1.5])}
+    #[staticmethod]
+    #[pyo3(signature = (obj, *, name=None, persist=false, mode=0o600))]
+    fn from_arrow(
+        obj: &Bound<'_, PyAny>,
+        name: Option<String>,
+        persist: bool,
+        mode: i64,
+    ) -> PyResult<Self> {
+        let py = obj.py();
+        let options = named("C", name, persist, mode)?;
+        let column = arrow::column(obj)?;
+        let (count, bytes) = (column.len(), column.size_bytes());
+        let list = py.detach(|| shmarray::List::create(column, &options));
+        let list = list.map_err(|error| build::does_not_fit(py, error, count, bytes))?;
+        Self::whole(py, list, false)
+    }
+
+    /// Returns the list, or the part of one, as an array of pyarrow of the same memory, which lives
+    /// as long as the array. Raises what ``__arrow_c_array__`` raises, and ImportError without
+    /// pyarrow.
+    ///
+    /// >>> import numpy, shmarray
+    /// >>> items = shmarray.List([numpy.arange(3), None, numpy.arange(2)])
+    /// >>> items.to_arrow().type
+    /// LargeListType(large_list<item: int64>)
+    /// >>> items[1:].to_arrow().to_pylist()
+    /// [None, [0, 1]]
+    fn to_arrow<'py>(this: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        helper(this.py(), "to_arrow")?.call1((this,))
+    }
+
+    /// Returns Arrow's description of the items, in a capsule. pyarrow and others call this.
+    fn __arrow_c_schema__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        arrow::schema(py, self.column())
+    }
+
+    /// Returns the items as an array of Arrow of the same memory, in two capsules. pyarrow and
+    /// others call this. The schema is never another one than that of ``__arrow_c_schema__``.
+    ///
+    /// Raises TypeError for pickles and for dtypes that Arrow has no type for, and names the field;
+    /// ValueError for a part of a list with a step.
+    #[pyo3(signature = (requested_schema=None))]
+    fn __arrow_c_array__<'py>(
+        &self,
+        py: Python<'py>,
+        requested_schema: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+        let _ = requested_schema; // whoever asks for another one casts to it
+        if self.step != 1 && self.length > 1 {
+            let reason = "a part of a list with a step is no array of Arrow: copy it to a list";
+            return Err(value_error(reason));
+        }
+        let first = if self.length == 0 { 0 } else { self.first as u64 };
+        arrow::capsules(py, self.core(), self.column(), (first, self.length))
     }
 
     fn __reduce__<'py>(
