@@ -4,6 +4,8 @@
 #include <complex>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <iterator>
 #include <numeric>
 #include <optional>
@@ -275,6 +277,27 @@ TEST("a_list_of_any_items_says_what_they_are") {
     none.close();
     CHECK_FALSE(none);
     CHECK(none.empty());
+}
+
+TEST("a_list_is_saved_and_opened") {
+    const std::string path = std::string(std::getenv("SHMARRAY_DIR")) + "/records.list";
+    make_records().save(path);
+    for (const bool checked : {false, true}) {
+        const auto opened = list<record>::open(path, checked);
+        CHECK(opened.field<std::string_view>("word")[2] == "three");
+        CHECK(opened.field<array_view<const float>>("sample")[0][1] == -2);
+        const auto label = opened.field<std::optional<std::int64_t>>("label");
+        CHECK(label[0] == 7);
+        CHECK(label[1] == std::nullopt);
+        CHECK(status_of(opened.try_array()) == SHMA_ERROR_INVALID_ARGUMENT);
+        CHECK(status_of(opened.try_handle()) == SHMA_ERROR_INVALID_ARGUMENT);
+    }
+    CHECK(any_list::open(path).size() == 3);
+    CHECK(status_of(list<double>::try_open(path)) == SHMA_ERROR_DTYPE_MISMATCH);
+    CHECK(std::remove(path.c_str()) == 0);
+    CHECK(status_of(list<record>::try_open(path)) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(any_list::try_open(path)) == SHMA_ERROR_NOT_FOUND);
+    CHECK(status_of(list<double>().try_save(path)) == SHMA_ERROR_INVALID_ARGUMENT);
 }
 
 TEST("broken_offsets_are_an_error_of_their_item") {

@@ -10,6 +10,7 @@
 
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
+#include <shmarray/file_path.hpp>
 #include <shmarray/item.hpp>
 #include <shmarray/list.hpp>
 #include <shmarray/mode.hpp>
@@ -57,6 +58,17 @@ class any_list {
     static any_list of(const any_array &bytes) { return try_of(bytes).value(); }
     static result<any_list> try_of(const any_array &bytes) {
         return whole(detail::produce_list(shma_list_of_array, bytes.get()));
+    }
+
+    /// Opens a list in a file like list<T>::open().
+    static any_list open(const file_path &path, bool checked = false) {
+        return try_open(path, checked).value();
+    }
+    static result<any_list> try_open(const file_path &path, bool checked = false) {
+        const auto terminated = path.terminated();
+        if (!terminated)
+            return terminated.error();
+        return whole(detail::produce_list(shma_list_open, terminated->c_str(), checked ? 1 : 0));
     }
 
     /// Returns whether there is a list.

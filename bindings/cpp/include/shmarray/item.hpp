@@ -83,12 +83,11 @@ result<void> check_dtype(const shma_column *column) {
                    std::string("the dtype of the list's items is ") + found + ", not " + expected);
 }
 
-/// Returns where the values of a column lie. They stay there as long as the list is open.
-inline result<const unsigned char *> values_of(const shma_column *column) {
-    auto values = produce(shma_column_values, column);
-    if (!values)
-        return values.error();
-    return static_cast<const unsigned char *>(values->first);
+/// Returns where the numbers of a column lie, as long as the list is open. Those of a list in a
+/// file, which is no array, are found one by one: it returns null.
+inline const unsigned char *values_of(const shma_column *column) {
+    const auto values = produce(shma_column_values, column);
+    return values ? values->first : nullptr;
 }
 
 /// Returns the field of records that has a name.
@@ -163,17 +162,21 @@ struct item_of {
             return kind.error();
         if (auto dtype = check_dtype<T>(column); !dtype)
             return dtype.error();
-        auto values = values_of(column);
-        if (!values)
-            return values.error();
-        return state{*values, has_none(column)};
+        return state{values_of(column), has_none(column)};
     }
 
     static std::int32_t read(const list_owner &, const shma_column *column, const state &known,
                              std::size_t index, T &item, shma_error &why) {
         if (known.has_none && shma_column_is_none(column, index) != 0)
             return refuse_none(why, index);
-        std::memcpy(static_cast<void *>(&item), known.values + index * sizeof(T), sizeof(T));
+        const void *data = known.values + index * sizeof(T);
+        if (known.values == nullptr) {
+            std::size_t size_bytes = 0;
+            const std::int32_t status = shma_column_item(column, index, &data, &size_bytes, &why);
+            if (status != SHMA_OK)
+                return status;
+        }
+        std::memcpy(static_cast<void *>(&item), data, sizeof(T));
         return SHMA_OK;
     }
 
@@ -256,11 +259,6 @@ struct item_of<array_view<T, Rank>> {
                            "invalid shape: the list's arrays have " +
                                std::to_string(shma_column_ndim(column)) + " dimensions, not " +
                                std::to_string(Rank));
-        auto values = values_of(column);
-        if (!values)
-            return values.error();
-        if (reinterpret_cast<std::uintptr_t>(*values) % alignof(T) != 0)
-            return invalid("invalid list: its elements are not aligned as C++ needs it");
         return state();
     }
 
@@ -272,6 +270,9 @@ struct item_of<array_view<T, Rank>> {
         std::int32_t status = shma_column_item(column, index, &data, &size_bytes, &why);
         if (status == SHMA_OK && data == nullptr)
             return refuse_none(why, index);
+        if (reinterpret_cast<std::uintptr_t>(data) % alignof(T) != 0)
+            return refuse(why, SHMA_ERROR_INVALID_ARGUMENT, "invalid list: item", index,
+                          " is not aligned as C++ needs it");
         if constexpr (Rank == 1)
             shape[0] = static_cast<std::int64_t>(size_bytes / sizeof(T));
         else if (status == SHMA_OK)

@@ -13,6 +13,7 @@
 
 #include <shmarray.h>
 #include <shmarray/any_array.hpp>
+#include <shmarray/file_path.hpp>
 #include <shmarray/held.hpp>
 #include <shmarray/item.hpp>
 #include <shmarray/layout.hpp>
@@ -150,6 +151,27 @@ class list {
         return produced(shma_list_of_array, bytes.get());
     }
 
+    /// Opens a list in a file, which is mapped. If checked, all of it is read and compared with its
+    /// checksum. Throws like attach(), and invalid_file. Such a list has no handle.
+    static list open(const file_path &path, bool checked = false) {
+        return try_open(path, checked).value();
+    }
+    static result<list> try_open(const file_path &path, bool checked = false) {
+        const auto terminated = path.terminated();
+        if (!terminated)
+            return terminated.error();
+        return produced(shma_list_open, terminated->c_str(), checked ? 1 : 0);
+    }
+
+    /// Saves the whole list to a file, which appears when it is complete, as save_npy() does.
+    void save(const file_path &path) const { try_save(path).value(); }
+    result<void> try_save(const file_path &path) const {
+        const auto terminated = path.terminated();
+        return terminated ? detail::act(shma_list_save, terminated->c_str(),
+                                        static_cast<const shma_list *>(owner_.get()))
+                          : terminated.error();
+    }
+
     /// Creates a list of the items of a range: a std::vector<std::string> for list<
     /// std::string_view>, a std::vector<std::vector<float>> for list<std::span<const float>>, of
     /// std::optional for list<std::optional<T>>. Throws no_space, already_exists or
@@ -236,12 +258,13 @@ class list {
     }
 
     /// Returns the array of the whole list's bytes, for messages. Throws invalid_argument if this
-    /// object is null.
+    /// object is null, or the list in a file.
     any_array array() const { return try_array().value(); }
     result<any_array> try_array() const {
-        if (!owner_)
-            return detail::invalid("invalid list: it is null");
-        return any_array(shma_array_retain(shma_list_array(owner_.get())));
+        const shma_array *const bytes = shma_list_array(owner_.get());
+        if (bytes == nullptr)
+            return detail::invalid("invalid list: it is null, or in a file");
+        return any_array(shma_array_retain(bytes));
     }
 
     /// Returns the handle of the whole list: one line of text that any process on this machine can
