@@ -177,6 +177,26 @@ def test_nothing_is_copied():
     assert shmarray.copied_bytes() == before
 
 
+def test_a_list_in_a_file_is_read_in_place(tmp_path):
+    rows = [{"n": k, "text": "x" * k, "box": np.ones((k, 2))} for k in range(5)]
+    List(rows).save(tmp_path / "rows")
+    items = List.open(tmp_path / "rows")
+    array = items.to_arrow()
+    assert array.field("n").buffers()[1].address == items.field("n").ctypes.data
+    again = List.from_arrow(items)
+    assert is_same(list(again), rows)
+    del items
+    gc.collect()
+    assert array.field("text").to_pylist() == ["x" * k for k in range(5)]
+
+
+def test_records_are_batches_and_tables():
+    items = List([{"a": 1, "b": "x"}, {"a": 2, "b": None}])
+    for table in (pa.record_batch(items), pa.table(items)):
+        assert table.to_pylist() == list(items)
+        assert list(List.from_arrow(table)) == list(items)
+
+
 def test_types_are_those_that_arrow_has():
     types = [
         ((True,), pa.bool8()),
@@ -423,6 +443,10 @@ def test_types_without_items_are_named():
     for wrong in (5, [1, 2], None):
         with pytest.raises(TypeError, match="__arrow_c_array__"):
             List.from_arrow(wrong)
+    shape = pa.fixed_shape_tensor(pa.int8(), [2, 3], permutation=[1, 0])
+    turned = pa.ExtensionArray.from_storage(shape, pa.array([range(6)], pa.list_(pa.int8(), 6)))
+    with pytest.raises(TypeError, match=r"permuted to \[1, 0\]"):
+        List.from_arrow(turned)
     twice = pa.table([pa.array([1]), pa.array([2])], names=["a", "a"])
     with pytest.raises(ValueError, match=r'the items: .*two are named "a"'):
         List.from_arrow(twice)

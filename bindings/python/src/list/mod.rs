@@ -470,8 +470,18 @@ impl List {
     }
 
     /// Returns the list, or the part of one, as an array of pyarrow of the same memory, which lives
-    /// as long as the array. Raises what ``__arrow_c_array__`` raises, and ImportError without
-    /// pyarrow.
+    /// as long as the array. Polars, pandas and DuckDB read that array, and
+    /// ``pyarrow.array(items)`` makes the same one.
+    ///
+    /// * bool is ``arrow.bool8``; datetime64 and timedelta64 of s, ms, us and ns are timestamps and
+    ///   durations. Other dtypes than numbers have no type in Arrow, nor have complex numbers;
+    /// * arrays of one shape are of a fixed size, with several dimensions
+    ///   ``arrow.fixed_shape_tensor``; those of one dimension large lists; any others structs of
+    ///   ``data`` and ``shape``;
+    /// * strings and bytes are large, records structs, lists large lists.
+    ///
+    /// Raises TypeError for what Arrow has no type for, such as pickles, and names the field;
+    /// ValueError for a part with a step; ImportError without pyarrow.
     ///
     /// >>> import numpy, shmarray
     /// >>> items = shmarray.List([numpy.arange(3), None, numpy.arange(2)])
@@ -490,9 +500,6 @@ impl List {
 
     /// Returns the items as an array of Arrow of the same memory, in two capsules. pyarrow and
     /// others call this. The schema is never another one than that of ``__arrow_c_schema__``.
-    ///
-    /// Raises TypeError for pickles and for dtypes that Arrow has no type for, and names the field;
-    /// ValueError for a part of a list with a step.
     #[pyo3(signature = (requested_schema=None))]
     fn __arrow_c_array__<'py>(
         &self,

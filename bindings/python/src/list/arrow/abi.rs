@@ -190,15 +190,14 @@ pub(super) fn in_capsule<T: CStruct>(capsule: &Bound<'_, PyAny>) -> PyResult<Non
     Ok(pointer)
 }
 
-/// Returns so many pointers as references, or `None` if there are none though there should be.
+/// Returns so many pointers, each of which may be null, or `None` if there is no place with them.
 ///
 /// # Safety
-/// If `start` is not null, so many pointers lie there, and each is null or leads to a `T` that
-/// lives for `'a`.
-pub(super) unsafe fn references<'a, T>(
+/// If `start` is not null, so many pointers lie there, and stay for `'a`.
+pub(super) unsafe fn pointers<'a, T>(
     start: *const *mut T,
     count: i64,
-) -> Option<&'a [Option<&'a T>]> {
+) -> Option<&'a [Option<NonNull<T>>]> {
     let count = usize::try_from(count).ok()?;
     if count == 0 {
         return Some(&[]);
@@ -206,6 +205,6 @@ pub(super) unsafe fn references<'a, T>(
     if start.is_null() || !start.is_aligned() {
         return None;
     }
-    // SAFETY: the caller promises the pointers, and `Option<&T>` is one of them or null.
+    // SAFETY: the caller promises the pointers, and `Option<NonNull<T>>` is one of them or null.
     Some(unsafe { std::slice::from_raw_parts(start.cast(), count) })
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use pyo3::prelude::*;
 use shmarray::{AllItems, ColumnBuilder, ItemType, Written};
 
-use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, references};
+use super::abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, pointers};
 use super::types::{Element, Encoding, Kind, Type};
 use crate::error::{to_py, value_error};
 
@@ -147,27 +147,35 @@ fn check(items: &Type, array: &ArrowArray) -> PyResult<()> {
     if array.length > 0 && !matches!(items.kind, Kind::Nothing) && !is_there(1) {
         return wrong("has a buffer that is null".to_owned());
     }
-    let children = children(array);
-    if array.n_children != items.children.len() as i64 || children.is_none() {
+    if array.n_children != items.children.len() as i64 {
         return wrong(format!("has {} children", array.n_children));
     }
-    for (items, child) in items.children.iter().zip(children.unwrap_or_default()) {
-        let Some(child) = child else { return wrong("has a child that is null".to_owned()) };
+    for (number, items) in items.children.iter().enumerate() {
+        let Some(child) = child(array, number) else {
+            return wrong("has a child that is null".to_owned());
+        };
         check(items, child)?;
     }
     Ok(())
 }
 
-/// Returns the buffers of an array, each null or the first byte.
-fn found_buffers(array: &ArrowArray) -> Option<&[Option<&u8>]> {
-    // SAFETY: by the interface an array that was not released has so many pointers to buffers, of
-    // which at least one byte can be read, if they are not null and the array is not empty.
-    unsafe { references(array.buffers.cast(), array.n_buffers) }
+/// Returns the buffers of an array, which may be null.
+fn found_buffers(array: &ArrowArray) -> Option<&[Option<NonNull<u8>>]> {
+    // SAFETY: by the interface an array that was not released has so many pointers to buffers.
+    unsafe { pointers(array.buffers.cast(), array.n_buffers) }
 }
 
-fn children(array: &ArrowArray) -> Option<&[Option<&ArrowArray>]> {
-    // SAFETY: by the interface an array that was not released has so many children.
-    unsafe { references(array.children, array.n_children) }
+/// Returns the children of an array, which may be null.
+fn children(array: &ArrowArray) -> Option<&[Option<NonNull<ArrowArray>>]> {
+    // SAFETY: by the interface an array that was not released has so many pointers to children.
+    unsafe { pointers(array.children, array.n_children) }
+}
+
+/// Returns a child of an array.
+fn child(array: &ArrowArray, number: usize) -> Option<&ArrowArray> {
+    let child = children(array)?.get(number).copied().flatten()?;
+    // SAFETY: by the interface a child lives as long as its array.
+    Some(unsafe { child.as_ref() })
 }
 
 /// Items of an array that was checked: so many from `first` on, where 0 is before its offset.
@@ -181,13 +189,16 @@ struct Piece<'a> {
 impl<'a> Piece<'a> {
     fn buffer(&self, number: usize) -> *const u8 {
         let buffers = found_buffers(self.array).unwrap_or_default();
-        buffers.get(number).copied().flatten().map_or(std::ptr::null(), std::ptr::from_ref)
+        buffers
+            .get(number)
+            .copied()
+            .flatten()
+            .map_or(std::ptr::null(), |start| start.as_ptr().cast_const())
     }
 
     /// Returns the items of a child, from one before its offset on.
     fn child(&self, number: usize, first: u64, length: u64, path: &str) -> PyResult<Self> {
-        let child = children(self.array).and_then(|children| children[number]);
-        let Some(array) = child else { return Err(broken("no child")) };
+        let Some(array) = child(self.array, number) else { return Err(broken("no child")) };
         match first.checked_add(length) {
             Some(end) if end <= array.length as u64 => {
                 Ok(Self { array, first: array.offset as u64 + first, length })
@@ -525,8 +536,8 @@ impl Reader<'_> {
         if valid.is_none() && length > 0 {
             return Ok((column, all.shapes(row)));
         }
-        let each = rest.iter().product::<u64>() as i64;
-        let offsets = spans.offsets.iter().map(|offset| offset * each).collect();
+        let each = rest.iter().fold(1u64, |product, count| product.wrapping_mul(*count)) as i64;
+        let offsets = spans.offsets.iter().map(|offset| offset.wrapping_mul(each)).collect();
         let mut shapes = Vec::new();
         if row.len() > 1 {
             shapes = (0..length)

@@ -8,7 +8,7 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use shmarray::DType;
 
-use super::abi::{ArrowSchema, Owned, references};
+use super::abi::{ArrowSchema, Owned, pointers};
 use super::{
     BOOL8, EXTENSION, EXTENSION_METADATA, FIXED_SHAPE, ITEMS, MARK, NUMBERS, VARIABLE_SHAPE,
 };
@@ -105,23 +105,26 @@ impl Type {
         if depth > MAX_DEPTH {
             return Err(broken("too many types inside of one another"));
         }
-        let Some(format) = text(schema.format).map_err(|()| broken("a text that is not UTF-8"))?
+        let Some(format) =
+            text(schema, schema.format).map_err(|()| broken("a text that is not UTF-8"))?
         else {
             return Err(broken("no format"));
         };
-        let name = text(schema.name).map_err(|()| broken("a name that is not UTF-8"))?;
+        let name = text(schema, schema.name).map_err(|()| broken("a name that is not UTF-8"))?;
         if !schema.dictionary.is_null() || matches!(format, "+r" | "+vl" | "+vL") {
             return Ok(None);
         }
         let metadata = metadata(schema).ok_or_else(|| broken("metadata that are none"))?;
-        // SAFETY: by the interface a schema that was not released has so many children.
-        let found = unsafe { references(schema.children, schema.n_children) };
+        // SAFETY: by the interface a schema that was not released has so many pointers to children.
+        let found = unsafe { pointers(schema.children, schema.n_children) };
         let found = found.ok_or_else(|| broken("no children"))?;
         let mut children = Vec::with_capacity(found.len());
         for child in found {
             let Some(child) = child else { return Err(broken("no child")) };
+            // SAFETY: by the interface a child lives as long as its schema.
+            let child = unsafe { child.as_ref() };
             let path = if format == "+s" {
-                let name = text(child.name).ok().flatten().unwrap_or_default();
+                let name = text(child, child.name).ok().flatten().unwrap_or_default();
                 super::field_path(&path, name)
             } else {
                 super::items_path(&path)
@@ -291,13 +294,13 @@ fn value_of<'a>(metadata: &'a [(String, String)], key: &str) -> Option<&'a str> 
     metadata.iter().find(|(name, _)| name == key).map(|(_, value)| value.as_str())
 }
 
-/// Returns a text of C, if there is one.
-fn text<'a>(start: *const c_char) -> Result<Option<&'a str>, ()> {
+/// Returns a text of a schema, if there is one.
+fn text(_schema: &ArrowSchema, start: *const c_char) -> Result<Option<&str>, ()> {
     if start.is_null() {
         return Ok(None);
     }
     // SAFETY: by the interface a pointer of a schema that is not null leads to a text that ends in
-    // zero, and lives as long as the schema, in which the callers use it.
+    // zero, and lives as long as the schema.
     let text = unsafe { CStr::from_ptr(start) };
     text.to_str().map(Some).map_err(|_| ())
 }
@@ -309,28 +312,38 @@ fn metadata(schema: &ArrowSchema) -> Option<Vec<(String, String)>> {
     if schema.metadata.is_null() {
         return Some(pairs);
     }
-    let mut at = 0;
-    let mut next = |bytes: usize| {
-        let start = schema.metadata.cast::<u8>().wrapping_add(at);
-        at += bytes;
-        if at > MAX_METADATA_BYTES {
-            return None;
-        }
-        // SAFETY: by the interface so many bytes lie there as the numbers before them say.
-        Some(unsafe { std::slice::from_raw_parts(start, bytes) })
-    };
-    let size = |next: &mut dyn FnMut(usize) -> Option<&'static [u8]>| {
-        let bytes: [u8; 4] = next(4)?.try_into().ok()?;
-        usize::try_from(i32::from_ne_bytes(bytes)).ok()
-    };
-    for _ in 0..size(&mut next)? {
-        let bytes = size(&mut next)?;
-        let key = String::from_utf8(next(bytes)?.to_vec());
-        let bytes = size(&mut next)?;
-        let value = String::from_utf8(next(bytes)?.to_vec());
-        if let (Ok(key), Ok(value)) = (key, value) {
+    let mut rest = Metadata { schema, at: 0 };
+    for _ in 0..rest.size()? {
+        let (key, value) = (rest.text()?, rest.text()?);
+        if let (Ok(key), Ok(value)) = (String::from_utf8(key), String::from_utf8(value)) {
             pairs.push((key, value));
         }
     }
     Some(pairs)
+}
+
+/// The metadata of a schema from some byte on.
+struct Metadata<'a> {
+    schema: &'a ArrowSchema,
+    at: usize,
+}
+
+impl Metadata<'_> {
+    fn bytes(&mut self, count: usize) -> Option<&[u8]> {
+        let start = self.schema.metadata.cast::<u8>().wrapping_add(self.at);
+        self.at += count;
+        // SAFETY: by the interface so many bytes lie there as the numbers before them say, for as
+        // long as the schema lives.
+        (self.at <= MAX_METADATA_BYTES).then(|| unsafe { std::slice::from_raw_parts(start, count) })
+    }
+
+    fn size(&mut self) -> Option<usize> {
+        let bytes = self.bytes(4)?.try_into().ok()?;
+        usize::try_from(i32::from_ne_bytes(bytes)).ok()
+    }
+
+    fn text(&mut self) -> Option<Vec<u8>> {
+        let count = self.size()?;
+        self.bytes(count).map(<[u8]>::to_vec)
+    }
 }
