@@ -52,7 +52,8 @@ impl ListBytes {
     /// Returns how many bytes there are, of which the list may have fewer.
     pub(super) fn room(&self) -> u64 {
         match self {
-            Self::Array(array) => array.layout().len(),
+            // It has one dimension: `List::of` refuses others.
+            Self::Array(array) => array.shape().first().copied().unwrap_or(0),
             Self::File(map) => map.size_bytes() as u64,
         }
     }

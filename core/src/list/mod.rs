@@ -573,7 +573,8 @@ impl<'a> Column<'a> {
         self.check_index(index)?;
         let column = self.described();
         let at = column.offsets + index * 8;
-        let (start, end) = (self.list.load_i64(at)?, self.list.load_i64(at + 8)?);
+        let both = u128::from_le_bytes(self.list.bytes.load(at)?);
+        let (start, end) = (both as i64, (both >> 64) as i64);
         let most = match (column.kind, &column.dtype) {
             (ColumnKind::Lists, _) => self.children().next().map_or(0, |child| child.len()),
             (_, Some(dtype)) => column.values_bytes / dtype.itemsize().max(1),
