@@ -65,7 +65,7 @@ pub use element::Element;
 pub use element::compare::are_same_bytes;
 pub use element::copy::copied_bytes;
 pub use header::format::{ChannelMode, WhenFull};
-pub use list::{AllItems, Column, ColumnBuilder, ColumnKind, ItemType, List, Written};
+pub use list::{AllItems, Column, ColumnBuilder, ColumnKind, Dict, ItemType, Key, List, Written};
 #[cfg(linux_backend)]
 pub use memory::segment::leave_channels;
 pub use memory::segment::{

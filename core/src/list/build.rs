@@ -255,6 +255,31 @@ impl ColumnBuilder {
         self.children.iter().map(|(name, _)| name.as_str())
     }
 
+    /// The entries of a dictionary, with its hash table. `keys` and `values` have as many items.
+    pub(super) fn entries(keys: Self, values: Self, table: Vec<u8>) -> Self {
+        let length = keys.length;
+        let children = vec![(String::new(), keys), (String::new(), values)];
+        Self { length, children, values: table, ..Self::of(ColumnKind::Entries) }
+    }
+
+    /// Returns the bytes of a string, of bytes, or of a number.
+    pub(super) fn item_bytes(&self, index: usize) -> &[u8] {
+        let (start, end) = match self.dtype.as_ref().map(DType::itemsize) {
+            Some(itemsize) => (index * itemsize as usize, (index + 1) * itemsize as usize),
+            None => {
+                let end = self.offsets.get(index + 1).unwrap_or(&self.end);
+                (self.offsets[index] as usize, *end as usize)
+            }
+        };
+        &self.values[start..end]
+    }
+
+    /// Returns how many items are None.
+    #[must_use]
+    pub fn nulls(&self) -> u64 {
+        if self.kind == ColumnKind::Nothing { self.length } else { self.nulls }
+    }
+
     /// Returns how many items it has.
     #[must_use]
     pub fn len(&self) -> u64 {

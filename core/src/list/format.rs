@@ -16,6 +16,8 @@ pub(super) const ALIGNMENT: u64 = 64;
 pub(super) const MAX_COLUMNS: u64 = 1 << 16;
 /// How many columns may lie above one another.
 pub(super) const MAX_DEPTH: usize = 16;
+/// The size of a word of a dictionary's hash table.
+pub(super) const WORD_BYTES: u64 = 8;
 /// The limit of all names, dtypes and classes together.
 pub(super) const MAX_TEXTS_BYTES: u64 = 16 << 20;
 
@@ -40,10 +42,12 @@ pub enum ColumnKind {
     Pickles = 7,
     /// Nothing but None.
     Nothing = 8,
+    /// The entries of a dictionary: its keys and its values. Column 0 of a dictionary alone.
+    Entries = 9,
 }
 
 impl ColumnKind {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Numbers,
         Self::Arrays,
         Self::Strings,
@@ -52,6 +56,7 @@ impl ColumnKind {
         Self::Lists,
         Self::Pickles,
         Self::Nothing,
+        Self::Entries,
     ];
 
     fn of_number(number: u8) -> Option<Self> {
@@ -63,7 +68,15 @@ impl ColumnKind {
     }
 
     pub(super) fn has_values(self) -> bool {
-        matches!(self, Self::Numbers | Self::Arrays | Self::Strings | Self::Bytes | Self::Pickles)
+        matches!(
+            self,
+            Self::Numbers
+                | Self::Arrays
+                | Self::Strings
+                | Self::Bytes
+                | Self::Pickles
+                | Self::Entries
+        )
     }
 
     /// Whether items have values from one offset to the next. Arrays of one shape have no offsets.
@@ -412,12 +425,13 @@ fn check_children(number: usize, columns: &[ColumnLayout]) -> Result<()> {
     let is_right = match column.kind {
         ColumnKind::Records => true,
         ColumnKind::Lists => count == 1,
+        ColumnKind::Entries => number == 0 && count == 2,
         _ => count == 0,
     };
     if !is_right {
         return Err(fault("children", format!("{count}")));
     }
-    if column.kind != ColumnKind::Records {
+    if !matches!(column.kind, ColumnKind::Records | ColumnKind::Entries) {
         return Ok(());
     }
     let mut names = std::collections::HashSet::new();
@@ -427,11 +441,39 @@ fn check_children(number: usize, columns: &[ColumnLayout]) -> Result<()> {
                 format!("field {:?} has {} of {}", child.name, child.length, column.length);
             return Err(fault("length", reason));
         }
-        if !names.insert(&child.name) {
+        if column.kind == ColumnKind::Records && !names.insert(&child.name) {
             return Err(fault("name_offset", format!("two fields {:?}", child.name)));
         }
     }
+    if column.kind == ColumnKind::Entries {
+        check_entries(column, &columns[column.children[0]])?;
+    }
     Ok(())
+}
+
+/// Checks the hash table and the keys of a dictionary.
+fn check_entries(column: &ColumnLayout, keys: &ColumnLayout) -> Result<()> {
+    if column.nulls != 0 || keys.nulls != 0 {
+        return Err(fault("nulls", "an entry or a key is None".into()));
+    }
+    if !can_be_keys(keys.kind, keys.dtype.as_ref()) && column.length > 0 {
+        return Err(fault("kind", format!("the keys are {:?}", keys.kind)));
+    }
+    let words = column.values_bytes / WORD_BYTES;
+    let is_table = column.values_bytes.is_multiple_of(WORD_BYTES) && words.is_power_of_two();
+    if !is_table || words / 2 < column.length {
+        return Err(fault("values_bytes", format!("{}", column.values_bytes)));
+    }
+    Ok(())
+}
+
+/// Whether items can be keys of a dictionary.
+pub(super) fn can_be_keys(kind: ColumnKind, dtype: Option<&DType>) -> bool {
+    match kind {
+        ColumnKind::Strings | ColumnKind::Bytes => true,
+        ColumnKind::Numbers => dtype.is_some_and(|dtype| dtype.text() == "<i8"),
+        _ => false,
+    }
 }
 
 /// Returns how many bytes so many items are; more than any list has, if they are too many.

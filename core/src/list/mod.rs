@@ -4,6 +4,7 @@
 mod bytes;
 mod format;
 mod build;
+mod dict;
 #[cfg(test)]
 mod tests;
 
@@ -12,6 +13,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use build::{AllItems, ColumnBuilder, Written};
+pub use dict::{Dict, Key};
 pub use format::{ColumnKind, ItemType};
 
 use crate::array::Array;
@@ -92,7 +94,16 @@ impl List {
     /// [`Error::DTypeMismatch`] for an array of another dtype; [`Error::InvalidList`] for one whose
     /// bytes are no list. The offsets and values are checked when they are read.
     pub fn of(array: Array) -> Result<Self> {
-        array.expect_dtype(DType::by_name(DTYPE_NAME, 1)?)?;
+        let list = Self::of_dtype(array, DTYPE_NAME)?;
+        if list.items().kind() == ColumnKind::Entries {
+            return Err(fault("kind", "it is a dictionary".into()));
+        }
+        Ok(list)
+    }
+
+    /// Returns the list that an array of the dtype with a name is.
+    fn of_dtype(array: Array, name: &str) -> Result<Self> {
+        array.expect_dtype(DType::by_name(name, 1)?)?;
         if array.shape().len() != 1 || !array.is_contiguous(Order::C) {
             return Err(fault("shape", "a list has one dimension without gaps".into()));
         }
@@ -124,10 +135,18 @@ impl List {
     /// [`Error::InvalidFile`], which names the field; [`Error::FileNotFound`]; [`Error::Os`].
     pub fn open(path: impl AsRef<Path>, is_checked: bool) -> Result<Self> {
         let path = path.as_ref();
+        let list = Self::open_any(path, is_checked)?;
+        if list.items().kind() == ColumnKind::Entries {
+            return Err(bytes::in_file(path, fault("kind", "it is a dictionary".into())));
+        }
+        Ok(list)
+    }
+
+    /// Opens a list or a dictionary in a file.
+    fn open_any(path: &Path, is_checked: bool) -> Result<Self> {
         let list = Self::of_bytes(ListBytes::open(path)?).and_then(|list| {
-            let check = || bytes::check(&list.bytes, list.layout.bytes);
             if is_checked {
-                check()?
+                bytes::check(&list.bytes, list.layout.bytes)?;
             }
             Ok(list)
         });
@@ -478,7 +497,10 @@ impl<'a> Column<'a> {
         let column = self.described();
         let itemsize = column.dtype.as_ref().map_or(1, DType::itemsize);
         let (start, bytes) = match (column.kind, &column.shape) {
-            (ColumnKind::Records | ColumnKind::Lists | ColumnKind::Nothing, _) => {
+            (
+                ColumnKind::Records | ColumnKind::Lists | ColumnKind::Nothing | ColumnKind::Entries,
+                _,
+            ) => {
                 return Err(self.has_no("bytes of their own"));
             }
             (ColumnKind::Numbers, _) => {

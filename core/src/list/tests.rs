@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::bytes::HEADER_BYTES;
 use super::format::COLUMN_BYTES;
-use super::{AllItems, Column, ColumnBuilder, ColumnKind, ItemType, List, Written};
+use super::{AllItems, Column, ColumnBuilder, ColumnKind, Dict, ItemType, Key, List, Written};
 use crate::{Array, DType, Error, Number, Options};
 
 /// Miri is a thousand times slower.
@@ -522,5 +522,84 @@ fn all_items_that_do_not_agree_are_refused() {
         let kind = column.kind();
         let found = column.add_all(items);
         assert!(matches!(found, Err(Error::InvalidArgument { .. })), "{kind:?}: {found:?}");
+    }
+}
+
+/// A dictionary of texts and their lengths.
+fn lengths(words: &[&str]) -> crate::value::error::Result<Dict> {
+    let mut keys = ColumnBuilder::strings();
+    let mut values = numbers(&[]);
+    for word in words {
+        keys.push_string(word)?;
+        values.push_number(&(word.len() as i32).to_le_bytes())?;
+    }
+    Dict::create(keys, values, &Options::default())
+}
+
+#[test]
+fn a_dictionary_finds_its_keys_and_no_others() {
+    let words: Vec<_> = (0..10 * MOST_ITEMS).map(|number| format!("word {number}")).collect();
+    let words: Vec<_> = words.iter().map(String::as_str).collect();
+    let made = lengths(&words).expect("there is room");
+    let handle = made.as_list().array().expect("it is in shared memory").handle();
+    let dict = Dict::attach(&handle).expect("it is there");
+    for (number, word) in words.iter().enumerate() {
+        assert_eq!(dict.find(Key::String(word)).ok(), Some(Some(number as u64)));
+        assert_eq!(dict.find(Key::Bytes(word.as_bytes())).ok(), Some(None));
+    }
+    assert_eq!(dict.find(Key::String("word")).ok(), Some(None));
+    assert_eq!(dict.find(Key::Integer(1)).ok(), Some(None));
+    assert!(matches!(List::attach(&handle), Err(Error::DTypeMismatch { .. })));
+    let empty = lengths(&[]).expect("there is room");
+    assert_eq!((empty.len(), empty.find(Key::String("")).ok()), (0, Some(None)));
+}
+
+#[test]
+fn a_key_is_there_once() {
+    let twice = lengths(&["a", "b", "a"]).map(|dict| dict.len());
+    let expected = "invalid keys: number 0 and number 2 are the same";
+    assert_eq!(twice.expect_err("it is there twice").to_string(), expected);
+    let mut keys = numbers(&[Some(1)]);
+    assert!(Dict::create(numbers(&[Some(1)]), numbers(&[]), &Options::default()).is_err());
+    assert!(Dict::create(numbers(&[Some(1)]), numbers(&[Some(1)]), &Options::default()).is_err());
+    keys.push_none().expect("anything may be None");
+    assert!(Dict::create(keys, numbers(&[None, None]), &Options::default()).is_err());
+}
+
+#[test]
+fn the_integers_of_a_dictionary_may_be_any() {
+    let integers = [i64::MIN, -1, 0, 1, i64::MAX];
+    let mut keys = ColumnBuilder::numbers(dtype("<i8")).expect("it can be shared");
+    for number in integers {
+        keys.push_number(&number.to_le_bytes()).expect("it is one");
+    }
+    let values = numbers(&[Some(1), None, Some(3), Some(4), Some(5)]);
+    let dict = Dict::create(keys, values, &Options::default()).expect("there is room");
+    for (number, key) in integers.into_iter().enumerate() {
+        assert_eq!(dict.find(Key::Integer(key)).ok(), Some(Some(number as u64)));
+    }
+    assert_eq!(dict.find(Key::Integer(2)).ok(), Some(None));
+    assert!(dict.values().is_none(1).expect("it is there"));
+}
+
+#[test]
+fn a_broken_hash_table_is_an_error_or_finds_nothing() {
+    let dict = lengths(&["a", "b", "c"]).expect("there is room");
+    let list = dict.as_list();
+    let (table, _) = list.items().values_range().expect("it has one");
+    for word in [0, 1, u64::MAX, 1 << 39] {
+        let mut all = array_of(list).to_bytes().expect("there is memory");
+        for place in all[table.start as usize..table.end as usize].chunks_mut(8) {
+            place.copy_from_slice(&word.to_le_bytes());
+        }
+        let array =
+            Array::create(array_of(list).dtype().clone(), &[all.len() as u64], &Options::default())
+                .expect("there is room");
+        // SAFETY: the bytes are of a vector, and not of the new array.
+        #[allow(unsafe_code)]
+        unsafe { array.write_bytes(0, &all) }.expect("they fit");
+        let broken = Dict::of(array).expect("the table is read when a key is sought");
+        let found = broken.find(Key::String("b"));
+        assert!(matches!(found, Ok(None) | Err(Error::InvalidList { .. })), "{word}: {found:?}");
     }
 }
