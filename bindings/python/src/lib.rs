@@ -479,7 +479,7 @@ mod _core {
     #[pymodule_export]
     use super::handles::Handle;
     #[pymodule_export]
-    use super::list::{List, list_of_bytes, list_of_file};
+    use super::list::{Dict, List, dict_of_bytes, dict_of_file, list_of_bytes, list_of_file};
     #[cfg(target_os = "linux")]
     #[pymodule_export]
     use super::memory_identity;

@@ -262,7 +262,12 @@ impl ColumnBuilder {
         Self { length, children, values: table, ..Self::of(ColumnKind::Entries) }
     }
 
-    /// Returns the bytes of a string, of bytes, or of a number.
+    /// Whether its items were added one by one, and so are in the builder.
+    pub(super) fn has_items_here(&self) -> bool {
+        self.written.is_none()
+    }
+
+    /// Returns the bytes of a string, of bytes, or of a number that is in the builder.
     pub(super) fn item_bytes(&self, index: usize) -> &[u8] {
         let (start, end) = match self.dtype.as_ref().map(DType::itemsize) {
             Some(itemsize) => (index * itemsize as usize, (index + 1) * itemsize as usize),

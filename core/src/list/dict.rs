@@ -56,14 +56,17 @@ impl Dict {
     /// Creates a dictionary of keys and as many values.
     ///
     /// # Errors
-    /// As for [`List::create`]; [`Error::InvalidArgument`] for a key that is there twice or is None,
-    /// for keys of another kind than strings, bytes or numbers of `<i8`, and for more or fewer
-    /// values.
+    /// As for [`List::create`]; [`Error::InvalidArgument`] for a key that is there twice or is
+    /// None, for keys of another kind than strings, bytes or numbers of `<i8`, for keys that were
+    /// not added one by one, and for more or fewer values.
     pub fn create(keys: ColumnBuilder, values: ColumnBuilder, options: &Options) -> Result<Self> {
         let count = keys.len();
         if count > 0 && !can_be_keys(keys.kind(), keys.dtype()) {
             let reason = format!("they are {:?}, and not strings, bytes or <i8", keys.kind());
             return Err(Error::argument("keys", reason));
+        }
+        if !keys.has_items_here() {
+            return Err(Error::argument("keys", "they were added all together"));
         }
         if keys.nulls() != 0 {
             return Err(Error::argument("keys", "one is None"));

@@ -42,7 +42,7 @@ from ._dlpack import from_dlpack
 from ._dumps import discard, dumps, loads
 from ._error import WorkerLost
 from ._files import Batches, NpzFile, load_batch, load_npy, load_npz, save_npy, save_npz
-from ._list import List
+from ._list import Dict, List
 from ._share import (
     SegmentInfo,
     Swept,
@@ -61,6 +61,7 @@ __all__ = [
     "Batches",
     "Channel",
     "Delivery",
+    "Dict",
     "Error",
     "Full",
     "Handle",

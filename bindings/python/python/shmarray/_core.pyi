@@ -1,5 +1,5 @@
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, ItemsView, Iterable, Iterator, KeysView, Mapping, Sequence
 from os import PathLike
 from pickle import PickleBuffer
 from types import GenericAlias
@@ -19,6 +19,7 @@ __all__ = [
     "Deliveries",
     "Delivery",
     "DeliveryContext",
+    "Dict",
     "Error",
     "FileMemory",
     "ForeignTensor",
@@ -46,6 +47,8 @@ __all__ = [
     "count_down",
     "create",
     "create_permuted",
+    "dict_of_bytes",
+    "dict_of_file",
     "discard",
     "encode_plain",
     "end_message",
@@ -101,6 +104,7 @@ __version__: str
 _Array = TypeVar("_Array")  # an ndarray, which keeps its type
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 _Item = TypeVar("_Item", covariant=True)
+_Key = TypeVar("_Key")
 
 class _DataSet(Protocol[_Item]):
     """What has a length and items alone."""
@@ -520,6 +524,45 @@ class List(Sequence[_Item]):
     def __reduce__(self) -> tuple[Callable[..., List[Any]], tuple[Any, ...]]: ...
     def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
 
+@final
+class Dict(Mapping[_Key, _Item]):
+    """A frozen mapping in shared memory."""
+
+    def __new__(
+        cls,
+        mapping: Mapping[_Key, _Item] | Iterable[tuple[_Key, _Item]] | None = None,
+        *,
+        name: str | None = None,
+        persist: bool = False,
+        mode: int = 0o600,
+        writeable: bool = False,
+        progress: Callable[[int], object] | None = None,
+    ) -> Dict[_Key, _Item]: ...
+    @property
+    def nbytes(self) -> int:
+        """The bytes of shared memory that it takes."""
+
+    def __getitem__(self, key: Any, /) -> _Item: ...
+    def __len__(self) -> int: ...
+    def __iter__(self) -> Iterator[_Key]: ...
+    def __contains__(self, key: object, /) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __ne__(self, other: object, /) -> bool: ...
+    def get(self, key: object, default: Any = None, /) -> Any: ...
+    def keys(self) -> KeysView[_Key]: ...
+    def values(self) -> List[_Item]: ...  # type: ignore[override]
+    def items(self) -> ItemsView[_Key, _Item]: ...
+    def view(self, *, writeable: bool) -> Dict[_Key, _Item]: ...
+    def save(self, path: str | PathLike[str], /) -> None: ...
+    @staticmethod
+    def open(
+        path: str | PathLike[str], /, *, check: bool = False, writeable: bool = False
+    ) -> Dict[Any, Any]: ...
+    def __reduce__(self) -> tuple[Callable[..., Dict[Any, Any]], tuple[Any, ...]]: ...
+    def __class_getitem__(cls, item: Any, /) -> GenericAlias: ...
+
+def dict_of_bytes(bytes: NDArray[np.uint8], writeable: bool) -> Dict[Any, Any]: ...
+def dict_of_file(file: tuple[str, tuple[int, int, int]], writeable: bool) -> Dict[Any, Any]: ...
 def list_of_bytes(
     bytes: NDArray[np.uint8], part: tuple[int, int, int, int], writeable: bool
 ) -> List[Any]: ...

@@ -4,15 +4,17 @@ import dataclasses
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from ._core import Dict as Dict
 from ._core import List as List
 
+Mapping.register(Dict)
 Sequence.register(List)
 
 _OWN_PICKLING = (
@@ -31,6 +33,27 @@ def iterator(iterable: Iterable[Any]) -> Iterator[Any]:
     if not hasattr(kind, "__iter__") and hasattr(kind, "__len__"):
         return (iterable[index] for index in range(len(iterable)))  # type: ignore[index, arg-type]
     return iter(iterable)
+
+
+def pairs(mapping: Any) -> Iterable[tuple[Any, Any]]:
+    """Returns the keys with their values, as ``dict`` takes them."""
+    found: Iterable[tuple[Any, Any]] = mapping
+    if hasattr(mapping, "items"):
+        found = mapping.items()
+    elif hasattr(mapping, "keys"):
+        found = ((key, mapping[key]) for key in mapping.keys())  # noqa: SIM118 (no __iter__)
+    return found
+
+
+def equal_mappings(one: Dict[Any, Any], other: object) -> Any:
+    """Returns what ``==`` says of a dictionary and anything, as for a dict."""
+    if one is other:
+        return True
+    if not isinstance(other, Mapping):
+        return NotImplemented
+    return len(one) == len(other) and all(
+        key in other and is_equal(value, other[key]) for key, value in one.items()
+    )
 
 
 def identity(path: str | PathLike[str]) -> tuple[int, int, int]:

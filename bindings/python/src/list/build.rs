@@ -30,29 +30,44 @@ pub(super) fn column(
     iterable: Option<&Bound<'_, PyAny>>,
     progress: Option<Bound<'_, PyAny>>,
 ) -> PyResult<ColumnBuilder> {
-    let mut items = Items { node: Node::default(), column: ColumnBuilder::nothing() };
-    let Some(iterable) = iterable else { return Ok(items.column) };
-    let iterator = super::helper(py, "iterator")?.call1((iterable,))?;
+    let mut items = Items::new();
+    if let Some(iterable) = iterable {
+        let iterator = super::helper(py, "iterator")?.call1((iterable,))?;
+        each(py, &iterator, progress, |value, index| {
+            items.push(value, &Place { up: None, field: "", index })
+        })?;
+    }
+    Ok(items.column)
+}
+
+/// Calls a function with each item and its number, lets a signal end it, and tells of the progress.
+pub(super) fn each<'py>(
+    py: Python<'py>,
+    items: &Bound<'py, PyAny>,
+    progress: Option<Bound<'py, PyAny>>,
+    mut add: impl FnMut(&Bound<'py, PyAny>, usize) -> PyResult<()>,
+) -> PyResult<()> {
     let mut told = (0, Instant::now());
-    for (index, value) in iterator.try_iter()?.enumerate() {
-        items.push(&value?, &Place { up: None, field: "", index })?;
-        if index % 1024 == 0 {
+    let mut count = 0;
+    for value in items.try_iter()? {
+        add(&value?, count)?;
+        count += 1;
+        if count % 1024 == 0 {
             py.check_signals()?;
         }
         if let Some(progress) = &progress
             && told.1.elapsed() >= PROGRESS_EVERY
         {
-            progress.call1((index + 1 - told.0,))?;
-            told = (index + 1, Instant::now());
+            progress.call1((count - told.0,))?;
+            told = (count, Instant::now());
         }
     }
-    let count = items.column.len() as usize;
     if let Some(progress) = &progress
         && count > told.0
     {
         progress.call1((count - told.0,))?;
     }
-    Ok(items.column)
+    Ok(())
 }
 
 /// Says how far a list got for which there is no room.
@@ -72,10 +87,10 @@ pub(super) fn does_not_fit(
 }
 
 /// Where an item is, for errors.
-struct Place<'a> {
-    up: Option<&'a Place<'a>>,
-    field: &'a str,
-    index: usize,
+pub(super) struct Place<'a> {
+    pub(super) up: Option<&'a Place<'a>>,
+    pub(super) field: &'a str,
+    pub(super) index: usize,
 }
 
 impl Place<'_> {
@@ -157,13 +172,17 @@ struct Node {
 }
 
 /// A column and what is known of it.
-struct Items {
+pub(super) struct Items {
     node: Node,
-    column: ColumnBuilder,
+    pub(super) column: ColumnBuilder,
 }
 
 impl Items {
-    fn push(&mut self, value: &Bound<'_, PyAny>, place: &Place<'_>) -> PyResult<()> {
+    pub(super) fn new() -> Self {
+        Self { node: Node::default(), column: ColumnBuilder::nothing() }
+    }
+
+    pub(super) fn push(&mut self, value: &Bound<'_, PyAny>, place: &Place<'_>) -> PyResult<()> {
         push(&mut self.node, &mut self.column, value, place)
     }
 }

@@ -3,6 +3,7 @@
 mod items;
 mod build;
 mod arrow;
+mod dict;
 
 use std::path::PathBuf;
 
@@ -17,6 +18,7 @@ use crate::first_use::interned;
 use crate::handles::Handle;
 use crate::memory::Memory;
 use crate::named;
+pub(crate) use dict::{Dict, dict_of_bytes, dict_of_file};
 use items::{ListFile, ListMemory, item};
 
 /// The name of the dtype of an array that is a list.
@@ -427,10 +429,7 @@ impl List {
     #[staticmethod]
     #[pyo3(signature = (path, /, *, check=false, writeable=false))]
     fn open(py: Python<'_>, path: PathBuf, check: bool, writeable: bool) -> PyResult<Self> {
-        let path = std::path::absolute(path)?;
-        let list = py.detach(|| shmarray::List::open(&path, check)).map_err(to_py)?;
-        let file = helper(py, "identity")?.call1((&path,))?.extract()?;
-        let file = ListFile { path, identity: file };
+        let (list, file) = open_file(py, path, |path| shmarray::List::open(path, check))?;
         let memory = Py::new(py, ListMemory::new(py, list, writeable, Some(file))?)?;
         Ok(Self::of_column(memory, 0, py))
     }
@@ -519,20 +518,15 @@ impl List {
         this: &Bound<'py, Self>,
     ) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyTuple>)> {
         let (py, list) = (this.py(), this.get());
-        let memory = list.memory.bind(py);
         let part = (list.column, list.first, list.step, list.length);
-        let is_writeable = memory.get().is_writeable;
         let module = py.import(interned!(py, "shmarray._core"))?;
-        let Some(array) = list.core().array() else {
-            let file = memory.get().file.as_ref();
-            let file = file.map(|file| (file.path.clone(), file.identity));
-            let arguments = (file, part, is_writeable).into_pyobject(py)?;
-            return Ok((module.getattr("list_of_file")?, arguments));
+        let restore = match list.core().array() {
+            Some(_) => module.getattr("list_of_bytes")?,
+            None => module.getattr("list_of_file")?,
         };
-        let dtype = crate::dtypes::to_numpy(py, &u8::dtype())?;
-        let bytes = crate::memory::ndarray(py)?.call1((array.shape()[0], dtype, memory, 0))?;
-        let arguments = (bytes, part, is_writeable).into_pyobject(py)?;
-        Ok((module.getattr("list_of_bytes")?, arguments))
+        let arguments = bytes_and_writeable(list.memory.bind(py))?;
+        let (from, is_writeable) = (arguments.get_item(0)?, arguments.get_item(1)?);
+        Ok((restore, (from, part, is_writeable).into_pyobject(py)?))
     }
 
     #[classmethod]
@@ -541,8 +535,55 @@ impl List {
         class: &Bound<'py, PyType>,
         item: &Bound<'py, PyAny>,
     ) -> PyResult<Bound<'py, PyAny>> {
-        class.py().import("types")?.call_method1("GenericAlias", (class, item))
+        generic(class, item)
     }
+}
+
+/// Opens a file, and notes what says that it still is that one.
+fn open_file<T: Send>(
+    py: Python<'_>,
+    path: PathBuf,
+    open: impl FnOnce(&PathBuf) -> shmarray::Result<T> + Send,
+) -> PyResult<(T, ListFile)> {
+    let path = std::path::absolute(path)?;
+    let opened = py.detach(|| open(&path)).map_err(to_py)?;
+    let identity = helper(py, "identity")?.call1((&path,))?.extract()?;
+    Ok((opened, ListFile { path, identity }))
+}
+
+/// Refuses another file than the one that was pickled.
+fn check_identity(memory: &ListMemory, identity: (u64, u64, i128)) -> PyResult<()> {
+    match &memory.file {
+        Some(file) if file.identity != identity => {
+            let path = file.path.display();
+            Err(value_error(format!("the file {path} was replaced or changed")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns what a list is pickled by: an array of its bytes, or its file; and whether its items may
+/// be written to.
+fn bytes_and_writeable<'py>(memory: &Bound<'py, ListMemory>) -> PyResult<Bound<'py, PyTuple>> {
+    let py = memory.py();
+    let is_writeable = memory.get().is_writeable;
+    match (memory.get().list().array(), &memory.get().file) {
+        (Some(array), _) => {
+            let dtype = crate::dtypes::to_numpy(py, &u8::dtype())?;
+            let bytes = items::view(memory, &dtype, 0, array.shape()[0])?;
+            (bytes, is_writeable).into_pyobject(py)
+        }
+        (None, Some(file)) => ((file.path.clone(), file.identity), is_writeable).into_pyobject(py),
+        (None, None) => Err(value_error("the list has neither an array nor a file")),
+    }
+}
+
+/// Returns a class as it is written in annotations.
+fn generic<'py>(
+    class: &Bound<'py, PyType>,
+    item: &Bound<'py, PyAny>,
+) -> PyResult<Bound<'py, PyAny>> {
+    class.py().import("types")?.call_method1("GenericAlias", (class, item))
 }
 
 /// Returns a function of `shmarray._list`.
@@ -594,8 +635,12 @@ impl ListIterator {
     }
 }
 
-/// Returns the list that an array is, if it is one.
+/// Returns the list or the dictionary that an array is, if it is one.
 pub(crate) fn of_array<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<Bound<'py, PyAny>>> {
+    if *array.dtype() == DType::by_name(dict::DTYPE_NAME, 1).map_err(to_py)? {
+        let dict = shmarray::Dict::of(array.clone()).map_err(to_py)?;
+        return Ok(Some(Bound::new(py, Dict::of(py, dict, false, None)?)?.into_any()));
+    }
     if *array.dtype() != list_dtype()? {
         return Ok(None);
     }
@@ -603,14 +648,19 @@ pub(crate) fn of_array<'py>(py: Python<'py>, array: &Array) -> PyResult<Option<B
     Ok(Some(Bound::new(py, List::whole(py, list, false)?)?.into_any()))
 }
 
-/// Returns the handle of a whole list.
+/// Returns the handle of a whole list, or of a dictionary.
 pub(crate) fn handle(list: &Bound<'_, PyAny>) -> PyResult<Option<Handle>> {
-    let Ok(list) = list.cast::<List>() else { return Ok(None) };
-    let list = list.get();
-    if !list.is_whole() {
-        return Err(value_error("a part of a list has no handle: take that of the whole list"));
-    }
-    match list.core().array() {
+    let array = if let Ok(dict) = list.cast::<Dict>() {
+        dict.get().array()
+    } else if let Ok(list) = list.cast::<List>() {
+        if !list.get().is_whole() {
+            return Err(value_error("a part of a list has no handle: take that of the whole list"));
+        }
+        list.get().core().array()
+    } else {
+        return Ok(None);
+    };
+    match array {
         Some(array) => Ok(Some(Handle::new(array.descriptor()))),
         None => Err(value_error("a list in a file has no handle: others open it by its path")),
     }
@@ -650,14 +700,9 @@ pub(crate) fn list_of_file(
     let (path, identity) = file;
     let opened = List::open(py, path, false, writeable)?;
     let memory = opened.memory.get();
-    let Some(file) = memory.file.clone() else { return Ok(opened) };
-    if file.identity != identity {
-        return Err(value_error(format!(
-            "the file {} was replaced or changed",
-            file.path.display()
-        )));
-    }
-    part_of(py, ListMemory::new(py, memory.list().clone(), writeable, Some(file))?, part)
+    check_identity(memory, identity)?;
+    let again = ListMemory::new(py, memory.list().clone(), writeable, memory.file.clone())?;
+    part_of(py, again, part)
 }
 
 /// Returns the part of a list: the column, the first item, the distance to the next, and how many
