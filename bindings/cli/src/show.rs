@@ -1,9 +1,9 @@
-//! `shmarray show`: one array's values and their statistics.
+//! `shmarray show`: one array's values and their statistics, or the columns of a list.
 
 use std::io::Write;
 
 use anyhow::Result;
-use shmarray::{Access, Array, DType, DTypeKind, Number};
+use shmarray::{Access, Array, Column, DType, DTypeKind, Dict, List, Number};
 
 /// The number of values printed; of a larger array, the first ones are.
 const SHOWN: u64 = 100;
@@ -19,8 +19,41 @@ pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
         array.descriptor().segment,
         array.descriptor().generation
     )?;
-    print_values(&array, out)?;
-    print_statistics(&array, out)
+    match array.dtype().name() {
+        "list" => print_column("items", List::of(array)?.items(), 0, out),
+        "dict" => {
+            let dict = Dict::of(array)?;
+            print_column("keys", dict.keys(), 0, out)?;
+            print_column("values", dict.values(), 0, out)
+        }
+        _ => {
+            print_values(&array, out)?;
+            print_statistics(&array, out)
+        }
+    }
+}
+
+/// Prints what the items of a column are, and below it its children.
+fn print_column(name: &str, column: Column<'_>, depth: usize, out: &mut dyn Write) -> Result<()> {
+    let kind = format!("{:?}", column.kind()).to_lowercase();
+    write!(out, "{:indent$}{name}  {} {kind}", "", column.len(), indent = 2 * depth)?;
+    if let Some(dtype) = column.dtype() {
+        write!(out, " of {}", dtype.text())?;
+    }
+    match column.common_shape() {
+        Some(shape) => write!(out, ", shape {shape:?}")?,
+        None if column.ndim() > 0 => write!(out, ", dimensions {}", column.ndim())?,
+        None => {}
+    }
+    if column.nulls() > 0 {
+        write!(out, ", {} None", column.nulls())?;
+    }
+    writeln!(out)?;
+    for child in column.children() {
+        let name = if child.name().is_empty() { "items" } else { child.name() };
+        print_column(name, child, depth + 1, out)?;
+    }
+    Ok(())
 }
 
 fn print_values(array: &Array, out: &mut dyn Write) -> Result<()> {
@@ -71,9 +104,15 @@ fn values(array: &Array, out: &mut dyn Write) -> Result<()> {
 }
 
 fn bytes(array: &Array, out: &mut dyn Write) -> Result<()> {
-    let shown =
-        array.to_bytes()?.into_iter().take(SHOWN as usize).map(|byte| format!("{byte:02x}"));
-    writeln!(out, "bytes    {}", shown.collect::<Vec<_>>().join(" "))?;
+    let items = SHOWN.div_ceil(array.dtype().itemsize().max(1)).min(array.layout().len());
+    let mut shown = Vec::new();
+    for k in 0..items {
+        let first = index(array, k);
+        let item = first.iter().try_fold(array.clone(), |array, at| array.select(0, *at as i64))?;
+        shown.extend(item.to_bytes()?.into_iter().map(|byte| format!("{byte:02x}")));
+    }
+    shown.truncate(SHOWN as usize);
+    writeln!(out, "bytes    {}", shown.join(" "))?;
     Ok(())
 }
 

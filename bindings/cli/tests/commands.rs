@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use num_complex::Complex;
-use shmarray::{Array, DType, Element, Options};
+use shmarray::{Array, ColumnBuilder, DType, Element, List, Options};
 
 use run::{printed, shmarray};
 
@@ -32,6 +32,30 @@ fn maker() {
 /// Returns a name that no other test or run uses.
 fn unique(name: &str) -> String {
     format!("{name}.{}", std::process::id())
+}
+
+#[test]
+fn show_prints_the_columns_of_a_list() {
+    let mut label = ColumnBuilder::numbers(DType::parse("<i4").unwrap()).unwrap();
+    let mut image = ColumnBuilder::arrays(DType::parse("|u1").unwrap(), 2).unwrap();
+    let mut words = ColumnBuilder::lists(ColumnBuilder::strings());
+    for number in 0..3_u8 {
+        label.push_number(&i32::from(number).to_le_bytes()).unwrap();
+        image.push_array(&[1, number.into()], &[7; 3][..number.into()]).unwrap();
+        words.push_list().unwrap();
+    }
+    label.push_none().unwrap();
+    image.push_none().unwrap();
+    words.push_none().unwrap();
+    let fields = [("label", label), ("image", image), ("words", words)];
+    let mut records = ColumnBuilder::records(fields).unwrap();
+    records.push_records(4).unwrap();
+    let list = List::create(records, &Options::new()).unwrap();
+    let shown = printed(&["show", &list.array().unwrap().handle()]);
+    let columns = "items  4 records\n  label  4 numbers of <i4, 1 None\n  \
+                   image  4 arrays of |u1, dimensions 2, 1 None\n  words  4 lists, 1 None\n    \
+                   items  0 strings\n";
+    assert!(shown.ends_with(columns), "{shown}");
 }
 
 #[test]
