@@ -171,6 +171,8 @@ def test_nothing_is_copied():
     assert (part.offset, len(part)) == (3, 2)
     assert addresses(part) == addresses(array)
     assert part.to_pylist() == array.to_pylist()[3:5]
+    no_boxes = List([np.ones((1, 2)), np.ones((2, 1))])[:0]
+    assert List.from_arrow(List.from_arrow(no_boxes).to_arrow()) == no_boxes
     before = shmarray.copied_bytes()
     assert pa.array(items).equals(array)
     assert items.__arrow_c_array__(requested_schema=items.__arrow_c_schema__())
@@ -302,6 +304,9 @@ ARROW = {
     "run ends": pa.RunEndEncodedArray.from_arrays([2, 5], pa.array(["a", "b"])),
     "list views": pa.array([["a"], None, ["b", "c"]], pa.list_view(pa.string())),
     "large list views": pa.array([["a"], None, ["b"]], pa.large_list_view(pa.string())),
+    "dictionaries in fixed lists": pa.array(
+        [["x", "y"], None, ["y", None]], pa.list_(pa.dictionary(pa.int8(), pa.string()), 2)
+    ),
     "dictionaries inside": pa.array(
         [{"a": ["x", "y"]}, None, {"a": None}, {"a": ["y"]}],
         pa.struct({"a": pa.list_(pa.dictionary(pa.int8(), pa.string()))}),
@@ -433,7 +438,9 @@ def test_maps_are_lists_of_pairs():
 
 
 def test_types_without_items_are_named():
+    kinds = pa.map_(pa.string(), pa.dictionary(pa.int8(), pa.string()))
     cases = [
+        (pa.array([[("a", "b")]], kinds), "in map<string, dictionary.* are not decoded"),
         (pa.array([decimal.Decimal("1.5")]), '^the items: .*"d:2,1"'),
         (pa.table({"a": [[datetime.time(1)]]}), '^field "a", the items of each: .*ttu'),
     ]

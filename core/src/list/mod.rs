@@ -379,7 +379,7 @@ impl<'a> Column<'a> {
     /// of one dimension.
     pub fn shapes_range(&self) -> Result<Range<u64>> {
         let column = self.described();
-        if column.shapes == 0 || column.shape.is_some() {
+        if column.ndim < 2 || column.shape.is_some() {
             return Err(self.has_no("shapes"));
         }
         Ok(column.shapes..column.shapes + 8 * column.length * column.ndim as u64)

@@ -481,6 +481,7 @@ fn all_items_are_added_together() {
     let shapes = field("b").shapes_range().expect("they differ");
     assert_eq!(shapes.end - shapes.start, 48);
     assert!(field("s").shapes_range().is_err());
+    assert!(field("t").shapes_range().is_err());
     assert_eq!(field("l").list(1).expect("it is a list"), 0..2);
     assert_eq!(field("n").nulls(), 3);
 }

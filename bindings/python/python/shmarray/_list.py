@@ -209,28 +209,39 @@ def _pyarrow(reason: str) -> Any:
         raise ImportError(f"pyarrow is not installed: {reason} (pip install pyarrow)") from error
 
 
+def _is_encoded(types: Any, kind: Any) -> bool:
+    is_view = types.is_list_view(kind) or types.is_large_list_view(kind)
+    if is_view or types.is_dictionary(kind) or types.is_run_end_encoded(kind):
+        return True
+    return any(_is_encoded(types, kind.field(number).type) for number in range(kind.num_fields))
+
+
 def _decoded(pyarrow: Any, array: Any) -> Any:
     kind, types = array.type, pyarrow.types
     if types.is_dictionary(kind):
-        values = _decoded(pyarrow, array.dictionary)
-        return values.take(array.indices)
-    if types.is_string_view(kind):  # no function of pyarrow takes items of them
-        return array.cast(pyarrow.large_string())
-    if types.is_binary_view(kind):
-        return array.cast(pyarrow.large_binary())
+        values = array.dictionary
+        # No function of pyarrow takes items of views.
+        if types.is_string_view(values.type):
+            values = values.cast(pyarrow.large_string())
+        elif types.is_binary_view(values.type):
+            values = values.cast(pyarrow.large_binary())
+        return _decoded(pyarrow, values.take(array.indices))
     if types.is_run_end_encoded(kind):
         return _decoded(pyarrow, pyarrow.compute.run_end_decode(array))
+    if not _is_encoded(types, kind):
+        return array
     if types.is_struct(kind):
         parts = [_decoded(pyarrow, part) for part in array.flatten()]
         fields = [field.with_type(part.type) for field, part in zip(kind, parts, strict=True)]
         return pyarrow.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
-    is_list = types.is_list(kind) or types.is_large_list(kind)
-    if is_list or types.is_list_view(kind) or types.is_large_list_view(kind):
-        lengths = array.value_lengths().fill_null(0)
-        offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(), dtype=np.int64)])
-        values = _decoded(pyarrow, array.flatten())
-        field = kind.value_field.with_type(values.type)
-        return pyarrow.LargeListArray.from_arrays(
-            offsets, values, type=pyarrow.large_list(field), mask=array.is_null()
-        )
-    return array
+    views = types.is_list_view(kind) or types.is_large_list_view(kind)
+    lists = types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind)
+    if not views and not lists:
+        raise TypeError(f"dictionaries, run ends and views of lists in {kind} are not decoded")
+    lengths = pyarrow.compute.list_value_length(array).fill_null(0)
+    offsets = np.concatenate([[0], np.cumsum(lengths.to_numpy(), dtype=np.int64)])
+    values = _decoded(pyarrow, array.flatten())
+    field = kind.value_field.with_type(values.type)
+    return pyarrow.LargeListArray.from_arrays(
+        offsets, values, type=pyarrow.large_list(field), mask=array.is_null()
+    )

@@ -443,9 +443,10 @@ impl List {
     /// days. Lists of numbers are arrays, of one shape if they are of a fixed size, unless a number
     /// in one is None: then they are Python's lists. A map is a list of pairs.
     ///
-    /// Dictionaries, run ends and views of lists are decoded by pyarrow, if it is installed. Raises
-    /// TypeError for a type that a list has no items for, such as a decimal, and names the field;
-    /// ValueError for a broken array; and what ``shmarray.List`` raises.
+    /// Dictionaries, run ends and views of lists are decoded by pyarrow, if it is installed, but
+    /// those in a map are not. Raises TypeError for a type that a list has no items for, such as a
+    /// decimal, and names the field; ValueError for a broken array; and what ``shmarray.List``
+    /// raises.
     ///
     /// >>> import pyarrow, shmarray
     /// >>> table = pyarrow.table({"label": [3, None], "pixels": [[0.5, 1.5], []]})

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 use shmarray::{Column, ColumnBuilder};
 
-use crate::error::expected;
+use crate::error::{expected, value_error};
 use crate::first_use::interned;
 use abi::{ArrowArray, ArrowArrayStream, ArrowSchema, Owned, in_capsule};
 use types::Type;
@@ -112,7 +112,7 @@ pub(super) fn column(object: &Bound<'_, PyAny>) -> PyResult<ColumnBuilder> {
         None => {
             let decoded = super::helper(py, "decoded")?.call1((capsules,))?;
             of_capsules(&decoded.call_method0(interned!(py, "__arrow_c_stream__"))?)?
-                .ok_or_else(|| pyo3::exceptions::PyTypeError::new_err("pyarrow decoded nothing"))
+                .ok_or_else(|| value_error("pyarrow has not decoded all items"))
         }
     }
 }
