@@ -532,6 +532,22 @@ class Broken:
         return self.capsules
 
 
+@pytest.mark.parametrize("count", [3, 1 << 21])
+def test_a_thread_releases_an_array_without_the_gil(count, directory):
+    items = List([np.ones(count), np.ones(3)])
+    capsules = items.__arrow_c_array__()
+    del items
+    address = POINTER(capsules[1], b"arrow_array")
+    array = Array.from_address(address)
+    release = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(array.release)  # ctypes gives the GIL up
+    thread = threading.Thread(target=release, args=(address,))
+    thread.start()
+    thread.join()
+    assert array.release is None
+    shmarray.sweep()
+    assert files_in(directory) == []
+
+
 TEXTS = pa.array(["a", "bc", None])
 
 
