@@ -62,6 +62,11 @@ def share(obj: _Object) -> _Object:
     as they are, and arrays of Python objects stay in private memory; the arrays inside their
     elements are shared.
 
+    For one data set that many processes read, a ``List`` is the better one: of the object that this
+    returns each process has its own lists, dicts and strings, and copies of them as it uses them.
+    Use ``share`` for an array, and for objects with a few large ones; ``List`` for many items; and
+    ``Dict`` to find items by a key.
+
     Raises TypeError for an ndarray of objects, what ``pickle.dumps`` raises for an object that
     cannot be pickled, and MemoryError if shared memory is full.
 
@@ -110,8 +115,10 @@ def attach(
     *,
     readonly: bool = False,
     dtype: DTypeLike | None = None,
-) -> NDArray[Any]:
+) -> Any:
     """Returns the array of a handle, of a handle's text, or of a name: the same memory, no copy.
+
+    That of a ``List`` or a ``Dict`` gives it back, with items that are read-only.
 
     With ``readonly`` the memory is mapped without the right to write, which no flag can restore.
     With ``dtype`` the elements are seen as of that dtype, which has their size. A process needs

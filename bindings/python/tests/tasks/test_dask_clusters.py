@@ -21,6 +21,7 @@ from distributed import Client, LocalCluster, wait
 from distributed.core import Status
 
 import dask_tasks as tasks
+import list_tasks
 import shmarray
 import shmarray.dask
 from dask_hosts_program import dask_array_program, xarray_program
@@ -75,6 +76,17 @@ def total(client):
     """Returns the sums of the workers' counters."""
     each = client.run(lambda: __import__("shmarray").dask.counters())
     return shmarray.dask.Counters(*map(sum, zip(*each.values(), strict=True)))
+
+
+def test_a_list_is_there_once_for_all_workers_of_a_host():
+    items = shmarray.List({"label": k, "data": np.full(1000, k, "f8")} for k in range(1000))
+    with cluster() as (client, workers):
+        scattered = client.scatter(items, broadcast=True)
+        for worker in workers:
+            found = result(client, list_tasks.looks, scattered, 7, on=worker)
+            assert found == (7, 7000.0, True, 0)
+        held = [info for info in shmarray.segments() if '"list"' in info.dtype]
+        assert [info.segment_bytes // 2**20 for info in held] == [7]
 
 
 def test_arrays_go_between_workers_and_to_the_client_by_handle():
@@ -335,6 +347,7 @@ def program(code, *arguments, **environment):
 CLIENT = """
 import sys
 import dask_tasks as tasks
+import list_tasks
 from distributed import Client
 {first}
 with Client(sys.argv[1]) as client:
