@@ -13,6 +13,7 @@ ROWS = {
     "ruby": "Frames in Ruby",
     "received": "Received: what a receiver has alone, and one copy for many",
     "born": "Born shared: a worker's result, and arithmetic on such memory",
+    "lists": "One data set for all workers",
     "jobs": "In place of the gem parallel",
     "paths": "Create, drop and attach",
     "channel polling": "Channels: a message there and another back, both sides polling",

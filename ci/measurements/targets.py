@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import peers
 from harness import HERE
-from rows import born, channel, dask, jobs, npy, npy_corpus, received, ruby, standard
+from rows import born, channel, dask, jobs, lists, npy, npy_corpus, received, ruby, standard
 from rows.shared import BARE, BARE_IN_C
 
 STEADY = ("private", "400 MB steady")
@@ -201,6 +201,49 @@ def born_targets(figures):
         worst, moved, theirs = max((pair[0] / pair[1], *pair) for pair in found)
         words = f"{worst:.3g} × ({say(moved)} to {say(theirs)})"
         yield f"born {key}", target, worst <= most, words
+
+
+# Key, the words, the case, and the most seconds.
+LISTS = (
+    ("ragged item", "a ragged item in Python: under 1 µs", lists.RAGGED_ITEM, 1e-6),
+    ("making arrays", "at least 1 million ragged arrays a second", lists.RAGGED_MADE, 1e-6),
+    (
+        "making records",
+        "records at 300 MB/s or more",
+        lists.RECORD_MADE,
+        lists.RECORD_BYTES / 300e6,
+    ),
+    ("opening", "opening a file under 1 ms", lists.OPENED, 1e-3),
+)
+
+
+def lists_targets(figures):
+    for key, words, case, most in LISTS:
+        found = figures.get(lists.ROW, case, lists.OURS)
+        met = None if found is None else found <= most
+        yield f"lists {key}", f"Lists: {words}", met, "" if found is None else say(found)
+    ours, theirs = (
+        figures.get(lists.ROW, lists.RECORD_ITEM, who) for who in (lists.OURS, lists.SERIALISED)
+    )
+    target = "Lists: a record is no slower than pickle.loads of it"
+    yield "lists record", target, *at_most(ours, theirs, 1)
+    for way in (lists.OURS, lists.FILE):
+        copies = figures.get(lists.ROW, lists.WEIGHED, way)
+        met = None if copies is None else copies <= 1.1
+        target = f"Lists {way}: 8 workers that touched all have at most 1.1 copies together"
+        yield f"lists memory {way}", target, met, "" if copies is None else f"{copies:.2f}"
+        start, bare = (figures.get(lists.ROW, lists.STARTED, who) for who in (way, lists.NOTHING))
+        met = None if None in (start, bare) else start <= bare + 10e-3
+        target = f"Lists {way}: 8 workers start within 10 ms of those without data"
+        words = "" if met is None else f"{say(start)} to {say(bare)}"
+        yield f"lists start {way}", target, met, words
+
+
+def at_most(ours, theirs, most):
+    """Whether a figure is at most so many times another, and the words."""
+    if None in (ours, theirs):
+        return None, ""
+    return ours / theirs <= most, f"{ours / theirs:.2f} × ({say(ours)} to {say(theirs)})"
 
 
 def jobs_targets(figures):
@@ -549,6 +592,7 @@ def judge(results):
         ruby_targets,
         received_targets,
         born_targets,
+        lists_targets,
         jobs_targets,
         standard_targets,
         path_targets,
