@@ -6,9 +6,12 @@ import copy
 import dataclasses
 import gc
 import itertools
+import json
 import pickle
 import threading
 import tracemalloc
+from pathlib import Path
+from urllib.parse import DefragResult
 
 import numpy as np
 import pytest
@@ -18,6 +21,7 @@ from shmarray import List
 from shmarray._list import is_equal
 from working import files_in, sweep_after_deaths
 
+GOLDEN = Path(__file__).parents[3] / "ci/checks/golden/lists"
 Point = collections.namedtuple("Point", "x y")
 
 
@@ -168,6 +172,41 @@ def test_a_list_and_a_part_of_one_are_sent_and_copied(name, ways):
     assert type(sent) is List
     assert is_same(list(sent), list(items))
     assert is_same(list(send(items[::-1])), list(items)[::-1])
+
+
+def as_in_the_index(item):
+    match item:
+        case np.ndarray():
+            return {"shape": list(item.shape), "elements": item.ravel().tolist()}
+        case bytes():
+            return item.hex()
+        case tuple() if hasattr(item, "_asdict"):
+            return item._asdict()
+        case list() | tuple():
+            return [as_in_the_index(part) for part in item]
+        case dict():
+            return {name: as_in_the_index(part) for name, part in item.items()}
+        case np.generic():
+            return item.item()
+    return item
+
+
+def test_golden_lists_are_what_they_were():
+    index = json.loads((GOLDEN / "index.json").read_text())
+    assert len(index) > 9
+    for name, expected in index.items():
+        items = list(List.open(GOLDEN / name))
+        if name == "pairs":
+            assert all(type(item) is tuple for item in items)
+            items = [dict(zip("01", item, strict=True)) for item in items]
+        assert [as_in_the_index(item) for item in items] == expected, name
+    assert [type(item) for item in List.open(GOLDEN / "scalars")] == [float, type(None), float]
+    assert [type(item) for item in List.open(GOLDEN / "tuples")] == [tuple, tuple, type(None)]
+    assert type(List.open(GOLDEN / "of_a_class")[0]) is DefragResult
+    table = shmarray.Dict.open(GOLDEN / "dictionary")
+    assert dict(table) == {"": 0, "ä": 1} | {f"key {k}": k + 2 for k in range(19)} | {
+        "key 19": None
+    }
 
 
 def test_a_large_list_is_sent_without_a_copy(peer):

@@ -3,19 +3,32 @@
 import json
 import struct
 
-KINDS = ("numbers", "arrays", "strings", "bytes", "records", "lists", "pickles", "nothing")
+KINDS = (
+    "numbers",
+    "arrays",
+    "strings",
+    "bytes",
+    "records",
+    "lists",
+    "pickles",
+    "nothing",
+    "entries",
+)
 CODES = {"|u1": "B", "<i4": "i", "<i8": "q", "<f8": "d", "<u2": "H"}
 
 
 class Column:
     """A column, by what the page calls its fields. Items are as in the index: bytes are hex."""
 
-    def __init__(self, kind, items, dtype="", ndim=0, children=(), uniform=False):
+    def __init__(
+        self, kind, items, dtype="", ndim=0, children=(), uniform=False, item=0, class_=""
+    ):
         self.kind, self.items, self.ndim = kind, items, ndim
         self.dtype = json.dumps(dtype) if dtype else ""
         self.order, self.code = ("<", "") if not dtype else (dtype[0], CODES[dtype])
         self.children = list(children)
         self.uniform = uniform
+        self.item, self.class_ = item, class_
 
     def packed(self, number):
         order = "<" if self.order == "|" else self.order
@@ -58,6 +71,28 @@ def numbers_of(numbers):
     return struct.pack(f"<{len(numbers)}q", *numbers)
 
 
+def fnv_1a(data):
+    found = 0xCBF29CE484222325
+    for byte in data:
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
+def hash_table(keys):
+    """The table of a dictionary that has these keys."""
+    count = 1
+    while count < 2 * len(keys.items):
+        count *= 2
+    words = [0] * count
+    for entry, key in enumerate(keys.values()):
+        found = fnv_1a(key)
+        place = found % count
+        while words[place]:
+            place = (place + 1) % count
+        words[place] = found >> 40 << 40 | entry + 1
+    return struct.pack(f"<{count}Q", *words)
+
+
 class Writer:
     def __init__(self, root):
         self.root, self.texts, self.heads = root, b"", []
@@ -95,15 +130,17 @@ class Writer:
             shapes = [[0] * column.ndim if item is None else item["shape"] for item in items]
         rows = shapes[:1] if column.uniform else shapes * (column.ndim > 1)
         has_values = kind not in ("records", "lists", "nothing")
-        has_offsets = kind not in ("numbers", "records", "nothing") and not column.uniform
-        head = struct.pack("<BBHI", KINDS.index(kind) + 1, 0, column.ndim, len(column.children))
+        has_offsets = kind not in ("numbers", "records", "nothing", "entries")
+        has_offsets &= not column.uniform
+        number = KINDS.index(kind) + 1
+        head = struct.pack("<BBHI", number, column.item, column.ndim, len(column.children))
         head += struct.pack("<2Q", len(items), nulls)
         head += struct.pack("<Q", self.place(bytes(bits), nulls > 0 and kind != "nothing"))
-        data = b"".join(values)
+        data = hash_table(column.children[0][1]) if kind == "entries" else b"".join(values)
         head += struct.pack("<2Q", self.place(data, has_values), len(data))
         head += struct.pack("<Q", self.place(numbers_of(offsets), has_offsets))
         head += struct.pack("<Q", self.place(numbers_of(sum(rows, [])), bool(rows)))
-        for text in (name, column.dtype, ""):
+        for text in (name, column.dtype, column.class_):
             head += struct.pack("<2I", *self.text(text))
         self.heads.append(head.ljust(128, b"\0"))
         for child_name, child in column.children:
@@ -122,15 +159,20 @@ def array(shape, *elements):
     return {"shape": shape, "elements": list(elements)}
 
 
-def record(columns):
+def record(columns, **python):
     """A column of records with these fields, and its items."""
     length = len(columns[0][1].items)
     items = [{name: column.items[at] for name, column in columns} for at in range(length)]
-    return Column("records", items, children=columns)
+    return Column("records", items, children=columns, **python)
 
 
-def nested(items, child):
-    return Column("lists", items, children=[("", child)])
+def nested(items, child, **python):
+    return Column("lists", items, children=[("", child)], **python)
+
+
+def entries(keys, values):
+    items = list(zip(keys.items, values.items, strict=True))
+    return Column("entries", items, children=[("", keys), ("", values)])
 
 
 def lists():
@@ -162,6 +204,27 @@ def lists():
                 ("no name, but «UTF-8»", Column("nothing", [None] * 4)),
             ]
         ),
+        "scalars": Column("numbers", [1.5, None, -2.5], "<f8", item=1),
+        "tuples": nested([[1, 2], [], None], Column("numbers", [1, 2], "<i8", item=1), item=2),
+        "pairs": record(
+            [
+                ("0", Column("arrays", [array([1], 1.5), array([2], 2.5, 3.5)], "<f8", 1)),
+                ("1", Column("numbers", [3, 4], "<i8", item=1)),
+            ],
+            item=2,
+        ),
+        "of_a_class": record(
+            [
+                ("url", Column("strings", ["a", "b"])),
+                ("fragment", Column("strings", ["", "ä"])),
+            ],
+            item=3,
+            class_="urllib.parse\nDefragResult",
+        ),
+        "dictionary": entries(
+            Column("strings", ["", "ä", *(f"key {number}" for number in range(20))]),
+            Column("numbers", [*range(21), None], "<i8", item=1),
+        ),
         "pickles": Column("pickles", ["01" * 70, "02"]),
     }
 
@@ -169,7 +232,8 @@ def lists():
 def files():
     """The golden files of lists by path, and their index."""
     made = lists()
-    index = {name: column.items for name, column in made.items() if column.kind != "pickles"}
+    others = ("pickles", "entries")
+    index = {name: column.items for name, column in made.items() if column.kind not in others}
     yield "lists/index.json", (json.dumps(index, indent=1, ensure_ascii=False) + "\n").encode()
     for name, column in made.items():
         yield f"lists/{name}", Writer(column).bytes()

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
 use shmarray::{
-    Array, Column, ColumnBuilder, ColumnKind, DType, Error, List, Number, Options, unlink,
+    Array, Column, ColumnBuilder, ColumnKind, DType, Dict, Error, Key, List, Number, Options,
+    unlink,
 };
 
 use crate::support::scenario;
@@ -77,6 +78,21 @@ fn golden_lists_are_read_as_what_they_were() {
         assert_eq!((pickles.items().kind(), pickles.len()), (ColumnKind::Pickles, 2));
         assert!(matches!(pickles.items().bytes(0), Err(Error::InvalidArgument { .. })));
     });
+}
+
+#[test]
+fn a_golden_dictionary_finds_its_keys() {
+    let dict = Dict::open(golden("dictionary"), false).unwrap();
+    assert_eq!(dict.len(), 22);
+    assert_eq!(dict.find(Key::String("")).unwrap(), Some(0));
+    assert_eq!(dict.find(Key::String("ä")).unwrap(), Some(1));
+    for number in 0..20 {
+        let found = dict.find(Key::String(&format!("key {number}"))).unwrap();
+        assert_eq!(found, Some(number + 2));
+    }
+    assert_eq!(dict.find(Key::String("key 20")).unwrap(), None);
+    assert!(dict.values().is_none(21).unwrap());
+    assert!(List::open(golden("dictionary"), false).is_err());
 }
 
 #[test]

@@ -468,7 +468,8 @@ static char *read_index(void) {
 static void golden_lists_are_read_as_what_they_were(void **state) {
     static const char *const lists[] = {"numbers", "numbers_or_none", "no_numbers", "ragged",
                                         "images",  "one_shape",       "strings",    "bytes",
-                                        "nothing", "nested",          "records"};
+                                        "nothing", "nested",          "records",    "scalars",
+                                        "tuples",  "pairs",           "of_a_class"};
     char *index = read_index();
     struct json json = {"", 0};
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
