@@ -94,7 +94,7 @@ def outcome_of(language, text):
     with tempfile.TemporaryDirectory() as folder:
         source = pathlib.Path(folder) / f"example.{language}"
         source.write_text(text)
-        done = subprocess.run(command(language, source), capture_output=True, text=True)
+        done = subprocess.run(command(language, source), capture_output=True, text=True, cwd=folder)
     printed = done.stdout.splitlines()
     if done.returncode == 0 and all(line in printed for line in expectations(language, text)):
         return "passed"
