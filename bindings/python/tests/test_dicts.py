@@ -4,6 +4,8 @@ import copy
 import gc
 import pickle
 from collections.abc import Mapping
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -73,8 +75,10 @@ def test_it_is_the_dict_that_it_was_made_of(name, peer, tmp_path):
 
 def test_keys_that_are_equal_find_the_same():
     numbers = Dict({1: "one"})
-    for key in (1, True, 1.0, np.int64(1), np.uint8(1)):
+    for key in (1, True, 1.0, np.int64(1), np.float32(1), 1 + 0j, Decimal(1), Fraction(1)):
         assert numbers[key] == "one"
+    assert Dict({-1: "x"})[np.int64(-1)] == "x"
+    assert Dict([["a", 1]])["a"] == 1
     assert Dict({"a": 1})[np.str_("a")] == 1
     assert "1" not in numbers
     assert b"a" not in Dict({"a": 1})
@@ -99,6 +103,9 @@ def test_it_is_a_mapping_of_read_only_arrays():
     del made
     gc.collect()
     assert array.tolist() == [7, 1, 2]
+    for send in (pickle, shmarray):
+        values = Dict({"a": 1, "b": 2}).values()
+        assert list(send.loads(send.dumps(values[1:]))) == [2]
     assert repr(Dict({"a": 1})) == "<shmarray.Dict of 1 strings to numbers>"
 
 
@@ -113,6 +120,8 @@ def test_bad_keys_and_values_are_named_and_leave_nothing(directory):
         (TypeError, "item 1: cannot pickle", {"a": 1, "b": (k for k in "ab")}),
         (ValueError, "item 1 has the fields", {"a": {"x": 1}, "b": {"y": 1}}),
         (TypeError, "iter", 5),
+        (TypeError, "item 0 is no pair", [1]),
+        (ValueError, "item 1 has 3 parts, and a pair has 2", [("a", 1), ("b", 2, 3)]),
     ]
     for kind, text, mapping in cases:
         with pytest.raises(kind, match=text):
@@ -128,6 +137,8 @@ def test_bad_keys_and_values_are_named_and_leave_nothing(directory):
 def test_a_list_is_no_dictionary(tmp_path):
     List(["a"]).save(tmp_path / "list")
     Dict({"a": 1}).save(tmp_path / "dict")
+    values = Dict.open(tmp_path / "dict").values()
+    assert list(pickle.loads(pickle.dumps(values))) == [1]
     with pytest.raises(ValueError, match="it is a list"):
         Dict.open(tmp_path / "list")
     with pytest.raises(ValueError, match="it is a dictionary"):

@@ -1,6 +1,7 @@
 //! Making a list: columns that grow, and then one array with all of them.
 
 use std::cell::RefCell;
+use std::collections::HashSet;
 use std::fmt;
 
 use super::bytes::HEADER_BYTES;
@@ -200,9 +201,10 @@ impl ColumnBuilder {
     /// [`Error::InvalidArgument`] for two fields of one name, or one that has items.
     pub fn records<N: Into<String>>(fields: impl IntoIterator<Item = (N, Self)>) -> Result<Self> {
         let mut records = Self::of(ColumnKind::Records);
+        let mut names = HashSet::new();
         for (name, column) in fields {
             let name = name.into();
-            if records.children.iter().any(|(other, _)| *other == name) {
+            if !names.insert(name.clone()) {
                 return Err(Error::argument("fields", format!("two are named {name:?}")));
             }
             records.children.push((name, column));

@@ -590,6 +590,16 @@ impl<'a> Column<'a> {
         self.list.copied(self.described().values + range.start, range.end - range.start)
     }
 
+    /// Checks all offsets, for a reader that will not: that each is in range, and none is smaller
+    /// than the one before it.
+    ///
+    /// # Errors
+    /// [`Error::InvalidList`]; [`Error::InvalidArgument`] for a column without offsets.
+    pub fn check_offsets(&self) -> Result<()> {
+        self.offsets_range()?;
+        (0..self.len()).try_for_each(|index| self.range(index).map(|_| ()))
+    }
+
     /// Returns from where to where an item has values: in elements, bytes, or items of the child.
     fn range(&self, index: u64) -> Result<Range<u64>> {
         self.check_index(index)?;

@@ -8,7 +8,7 @@ use super::{AllItems, Column, ColumnBuilder, ColumnKind, Dict, ItemType, Key, Li
 use crate::{Array, DType, Error, Number, Options};
 
 /// Miri is a thousand times slower.
-const MOST_ITEMS: usize = if cfg!(miri) { 9 } else { 100 };
+const MOST_ITEMS: usize = if cfg!(miri) { 4 } else { 100 };
 const STEP: usize = if cfg!(miri) { 5 } else { 1 };
 
 fn dtype(text: &str) -> DType {

@@ -1,12 +1,13 @@
 """What `List` does in Python: which objects are records, and when items are equal."""
 
+import copyreg
 import dataclasses
 import importlib
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -71,7 +72,12 @@ def record_class(kind: type) -> tuple[str, bool, tuple[str, ...]] | None:
         is_record = isinstance(fields, tuple) and hasattr(kind, "_make") and not _is_pickled(kind)
     elif dataclasses.is_dataclass(kind):
         fields = tuple(field.name for field in dataclasses.fields(kind))
-        is_record = kind.__bases__ == (object,) and not _is_pickled(kind)
+        is_record = (
+            kind.__bases__ == (object,)
+            and not _is_pickled(kind)
+            and _has_slots_for(kind, fields)
+            and not _is_described(kind, fields)
+        )
     else:
         return None
     text = f"{kind.__module__}\n{kind.__qualname__}"
@@ -80,8 +86,23 @@ def record_class(kind: type) -> tuple[str, bool, tuple[str, ...]] | None:
     return text, issubclass(kind, tuple), tuple(fields or ())
 
 
+def _has_slots_for(kind: type, fields: tuple[str, ...]) -> bool:
+    """Whether a class has no slots, or one for each field and no others."""
+    slots = vars(kind).get("__slots__")
+    return slots is None or sorted([slots] if isinstance(slots, str) else slots) == sorted(fields)
+
+
+def _is_described(kind: type, fields: tuple[str, ...]) -> bool:
+    """Whether the class itself says what becomes of a field that is set."""
+    if "__slots__" in vars(kind):
+        return False
+    return any(hasattr(type(vars(kind).get(name)), "__set__") for name in fields)
+
+
 def _is_pickled(kind: type) -> bool:
     """Whether a class says itself how its objects are pickled."""
+    if kind in copyreg.dispatch_table:
+        return True
     # A dataclass with slots gets methods that do what `maker` does.
     ours = getattr(dataclasses, "_dataclass_getstate", None)
     theirs = {name for name in _OWN_PICKLING if name in vars(kind)}
@@ -141,10 +162,16 @@ def is_equal(one: Any, other: Any) -> bool:
         return one.keys() == other.keys() and all(is_equal(one[key], other[key]) for key in one)
     if type(one) is type(other) and type(one) in (list, tuple):
         return len(one) == len(other) and all(map(is_equal, one, other))
-    if type(one) is type(other) and dataclasses.is_dataclass(one) and "__eq__" in vars(type(one)):
+    try:
+        return bool(one == other)
+    except ValueError:
+        # Arrays in a dataclass, which its own comparison cannot compare.
+        if type(one) is not type(other) or not dataclasses.is_dataclass(one):
+            raise
         fields = [field.name for field in dataclasses.fields(one) if field.compare]
         return all(is_equal(getattr(one, name), getattr(other, name)) for name in fields)
-    return bool(one == other)
+    except TypeError:
+        return False  # NumPy has no comparison of structures and numbers
 
 
 def equal_items(one: List[Any], other: List[Any]) -> bool:
@@ -159,7 +186,9 @@ def count(items: List[Any], value: object) -> int:
     return sum(is_equal(item, value) for item in items)
 
 
-def index(items: List[Any], value: object, start: int, stop: int | None) -> int:
+def index(
+    items: List[Any], value: object, start: SupportsIndex | None, stop: SupportsIndex | None
+) -> int:
     for place in range(*slice(start, stop).indices(len(items))):
         if is_equal(items[place], value):
             return place

@@ -21,6 +21,8 @@ use crate::memory::{Facts, is_ndarray};
 
 /// How many columns may lie above one another: core/LISTS.md.
 const MAX_DEPTH: usize = 16;
+/// Records of more fields are pickled.
+const MOST_FIELDS: usize = 4096;
 /// How often a progress callback is called.
 const PROGRESS_EVERY: Duration = Duration::from_millis(100);
 
@@ -132,8 +134,8 @@ enum Spec {
     Ints,
     Floats,
     Complexes,
-    /// Scalars of NumPy of a dtype.
-    Scalars(Py<PyAny>),
+    /// Scalars of NumPy of a dtype, and their class.
+    Scalars(Py<PyAny>, Py<PyType>),
     Arrays(ArraySpec),
     Strings,
     Bytes,
@@ -254,9 +256,15 @@ fn decide(value: &Bound<'_, PyAny>, depth: usize) -> PyResult<(Spec, Vec<Node>, 
         }
     } else if is_numpy_scalar(value)? {
         let dtype = value.getattr(interned!(py, "dtype"))?;
-        if let Some(core) = shared_dtype(&dtype)? {
+        let class = value.get_type();
+        // Those of texts end at a zero.
+        let is_text = "SU".contains(dtype.getattr(interned!(py, "kind"))?.extract::<char>()?);
+        if !is_text
+            && let Some(core) = shared_dtype(&dtype)?
+            && dtypes::to_numpy(py, &core)?.getattr(interned!(py, "type"))?.is(&class)
+        {
             let column = ColumnBuilder::numbers(core).map_err(to_py)?;
-            return simple(Spec::Scalars(dtype.unbind()), column);
+            return simple(Spec::Scalars(dtype.unbind(), class.unbind()), column);
         }
     } else if depth + 1 < MAX_DEPTH {
         if let Some(decided) = decide_records(value, depth)? {
@@ -305,6 +313,9 @@ fn decide_records(
             if is_tuple { RecordClass::NamedTuple(class) } else { RecordClass::Attributes(class) };
         (names, class, ItemType::Class(text))
     };
+    if names.len() > MOST_FIELDS {
+        return Ok(None);
+    }
     let mut fields = Vec::with_capacity(names.len());
     for name in &names {
         let Ok(name) = name.to_str() else { return Ok(None) }; // surrogates
@@ -346,8 +357,11 @@ fn dtype_and_ndim<'py>(value: &Bound<'py, PyAny>) -> PyResult<(Bound<'py, PyAny>
     Ok((value.getattr(interned!(py, "dtype"))?, ndim))
 }
 
-/// Returns core's dtype, or `None` for one that cannot be shared.
+/// Returns core's dtype, or `None` for one that cannot be shared, or that loses something.
 fn shared_dtype(dtype: &Bound<'_, PyAny>) -> PyResult<Option<DType>> {
+    if !dtype.getattr(interned!(dtype.py(), "metadata"))?.is_none() {
+        return Ok(None);
+    }
     match dtypes::from_numpy(dtype) {
         Ok(core) => Ok(Some(core)),
         Err(error) if error.is_instance_of::<PyTypeError>(dtype.py()) => Ok(None),
@@ -395,8 +409,8 @@ fn push_typed(
         Spec::Bytes if class == PyBytes::type_object_raw(py) => {
             column.push_bytes(value.cast::<PyBytes>()?.as_bytes())
         }
-        Spec::Scalars(dtype) => {
-            if !is_numpy_scalar(value)? || !is_dtype(value, dtype)? {
+        Spec::Scalars(dtype, class) => {
+            if !value.get_type().is(class) || !is_dtype(value, dtype)? {
                 return Ok(false);
             }
             let bytes = value.call_method0(interned!(py, "tobytes"))?;
@@ -414,6 +428,9 @@ fn push_typed(
                 let child = column.field_mut(0).expect("lists have one");
                 let place = Place { up: Some(place), field: "", index };
                 push(&mut node.children[0], child, &part?, &place)?;
+                if index % 1024 == 1023 {
+                    py.check_signals()?;
+                }
             }
             column.push_list()
         }
@@ -425,7 +442,8 @@ fn push_typed(
 /// Whether an array or a scalar has a dtype.
 fn is_dtype(value: &Bound<'_, PyAny>, dtype: &Py<PyAny>) -> PyResult<bool> {
     let own = value.getattr(interned!(value.py(), "dtype"))?;
-    Ok(own.is(dtype) || own.eq(dtype)?)
+    let has_more = || Ok::<_, PyErr>(!own.getattr(interned!(value.py(), "metadata"))?.is_none());
+    Ok(own.is(dtype) || own.eq(dtype)? && !has_more()?)
 }
 
 fn push_array(
@@ -463,6 +481,9 @@ fn push_record(
     let dict = match &spec.class {
         RecordClass::Dict => {
             let Ok(dict) = value.cast_exact::<PyDict>() else { return Ok(false) };
+            if dict.iter().any(|(key, _)| !key.is_exact_instance_of::<PyString>()) {
+                return Ok(false);
+            }
             check_fields(spec, dict, place)?;
             Some(dict.clone())
         }
@@ -538,7 +559,7 @@ fn pickled(py: Python<'_>, typed: ColumnBuilder, place: &Place<'_>) -> PyResult<
     let (count, bytes) = (typed.len(), typed.size_bytes());
     let list = py.detach(|| List::create(typed, &Options::new()));
     let list = list.map_err(|error| does_not_fit(py, error, count, bytes))?;
-    let memory = Bound::new(py, ListMemory::new(py, list, false, None)?)?;
+    let memory = Bound::new(py, ListMemory::new(py, list, true, None)?)?;
     for index in 0..count {
         let value = item(&memory, memory.get().column(0), index)?;
         if value.is_none() {

@@ -21,8 +21,8 @@ pub(super) const DTYPE_NAME: &str = "dict";
 /// A frozen mapping in shared memory. Opening it takes no longer for more entries, and a look-up
 /// makes the value of that key alone.
 ///
-/// The keys are ``str``, ``bytes`` or ``int`` of 64 bits, all of one kind. The values are as the
-/// items of a ``List``. It is used as a dict that nobody changes, and named, pickled, sent,
+/// The keys are ``str``, ``bytes`` or ``int`` of 64 bits, all of one kind, and come out as that. The
+/// values are as the items of a ``List``. It is used as a dict that nobody changes, and named, pickled, sent,
 /// attached and saved as a ``List`` is. ``keys()`` come in the order of the mapping, and
 /// ``values()`` are a ``List``.
 ///
@@ -76,16 +76,10 @@ impl Dict {
         } else if let Ok(bytes) = key.cast::<PyBytes>() {
             self.dict.find(Key::Bytes(bytes.as_bytes()))
         } else {
-            key.hash()?;
-            let number = match key.cast::<PyFloat>() {
-                Ok(float) if float.value().fract() == 0.0 => {
-                    key.call_method0(interned!(key.py(), "__int__"))?.extract::<i64>().ok()
-                }
-                Ok(_) => None,
-                Err(_) => key.extract::<i64>().ok(),
-            };
-            let Some(number) = number else { return Ok(None) };
-            self.dict.find(Key::Integer(number))
+            match integer_of(key)? {
+                Some(number) => self.dict.find(Key::Integer(number)),
+                None => return Ok(None),
+            }
         };
         found.map_err(to_py)
     }
@@ -266,6 +260,29 @@ pub(crate) fn dict_of_file(
     Ok(dict)
 }
 
+/// Returns the integer to which a key is equal that is no string or bytes. Raises TypeError for what
+/// cannot be a key.
+fn integer_of(key: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
+    let py = key.py();
+    let hash = key.hash()?;
+    if key.is_instance_of::<PyInt>() {
+        return Ok(key.extract().ok());
+    }
+    let candidate = if key.is_instance_of::<PyFloat>() {
+        key.call_method0(interned!(py, "__int__")).ok().and_then(|int| int.extract::<i64>().ok())
+    } else {
+        // What is equal to an integer has its hash, which for all but large ones is itself.
+        key.extract::<i64>().ok().or(Some(if hash == -2 { -1 } else { hash as i64 }))
+    };
+    let candidates = [candidate, (hash == -2).then_some(-2)];
+    for candidate in candidates.into_iter().flatten() {
+        if key.eq(candidate)? {
+            return Ok(Some(candidate));
+        }
+    }
+    Ok(None)
+}
+
 /// Puts the keys and the values of a mapping, or of pairs, into columns.
 fn entries(
     py: Python<'_>,
@@ -277,11 +294,25 @@ fn entries(
     let Some(mapping) = mapping else { return Ok((keys, values.column)) };
     let pairs = helper(py, "pairs")?.call1((mapping,))?;
     build::each(py, &pairs, progress, |pair, index| {
-        let (key, value): (Bound<'_, PyAny>, Bound<'_, PyAny>) = pair.extract()?;
+        let (key, value) = pair_of(pair, index)?;
         push_key(&mut keys, &key, index)?;
         values.push(&value, &Place { up: None, field: "", index })
     })?;
     Ok((keys, values.column))
+}
+
+fn pair_of<'py>(
+    pair: &Bound<'py, PyAny>,
+    index: usize,
+) -> PyResult<(Bound<'py, PyAny>, Bound<'py, PyAny>)> {
+    let parts: Vec<_> = match pair.try_iter() {
+        Ok(parts) => parts.collect::<PyResult<_>>()?,
+        Err(_) => return Err(PyTypeError::new_err(format!("item {index} is no pair"))),
+    };
+    let count = parts.len();
+    let [key, value] = <[_; 2]>::try_from(parts)
+        .map_err(|_| value_error(format!("item {index} has {count} parts, and a pair has 2")))?;
+    Ok((key, value))
 }
 
 fn push_key(keys: &mut ColumnBuilder, key: &Bound<'_, PyAny>, index: usize) -> PyResult<()> {

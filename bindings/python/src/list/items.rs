@@ -4,6 +4,7 @@
 use std::ffi::c_int;
 use std::path::PathBuf;
 
+use pyo3::exceptions::PyException;
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyMemoryView, PySlice, PyString, PyTuple};
@@ -57,16 +58,16 @@ impl ListMemory {
             return Err(value_error("the list was attached read-only"));
         }
         let columns = (0..).map_while(|number| list.column(number));
-        let facts = columns.map(|column| Facts {
-            name: PyString::intern(py, column.name()).unbind(),
-            dtype: column
-                .dtype()
-                .and_then(|dtype| dtypes::to_numpy(py, dtype).ok())
-                .map(Bound::unbind),
-            make: FirstUse::new(),
+        let facts = columns.map(|column| {
+            Ok(Facts {
+                name: PyString::intern(py, column.name()).unbind(),
+                dtype: known_dtype(py, column)?,
+                make: FirstUse::new(),
+            })
         });
+        let facts = facts.collect::<PyResult<Vec<_>>>()?;
         Ok(Self {
-            facts: facts.collect(),
+            facts,
             is_writeable,
             start: list.as_ptr() as usize,
             _segment: list.array().cloned().map(SegmentMemory::new),
@@ -97,6 +98,16 @@ impl ListMemory {
             (None, Some(dtype)) => dtypes::to_numpy(py, dtype),
             (None, None) => Err(value_error("the column has no dtype")),
         }
+    }
+}
+
+/// Returns a column's dtype if this process has it.
+fn known_dtype(py: Python<'_>, column: Column<'_>) -> PyResult<Option<Py<PyAny>>> {
+    let Some(dtype) = column.dtype() else { return Ok(None) };
+    match dtypes::to_numpy(py, dtype) {
+        Ok(dtype) => Ok(Some(dtype.unbind())),
+        Err(error) if error.is_instance_of::<PyException>(py) => Ok(None),
+        Err(error) => Err(error), // such as Ctrl-C
     }
 }
 
@@ -222,6 +233,19 @@ fn array<'py>(
     let offset = start as usize - memory.get().start;
     let dtype = memory.get().dtype(py, column)?;
     ndarray(py)?.call1((PyTuple::new(py, &*shape)?, dtype, memory, offset))
+}
+
+/// Returns so many elements from a byte of the list on as an ndarray that nobody may write to: what
+/// says where the items are, and texts.
+pub(super) fn fixed_view<'py>(
+    memory: &Bound<'py, ListMemory>,
+    dtype: &Bound<'py, PyAny>,
+    start: u64,
+    count: u64,
+) -> PyResult<Bound<'py, PyAny>> {
+    let array = view(memory, dtype, start, count)?;
+    array.getattr("flags")?.setattr("writeable", false)?;
+    Ok(array)
 }
 
 /// Returns so many elements from a byte of the list on as an ndarray.

@@ -37,8 +37,9 @@ const DTYPE_NAME: &str = "list";
 ///   *numbers*;
 /// * ``numpy.ndarray`` of one dtype and one ``ndim``, of any shapes: *arrays*;
 /// * ``str``: *strings*; ``bytes``: *bytes*;
-/// * ``dict`` with the same keys, which are strings, dataclasses and named tuples of one class, and
-///   tuples of as many items of several kinds: *records*, with a column for each field;
+/// * ``dict`` with the same keys, which are strings and come out in the order of the first,
+///   dataclasses and named tuples of one class, and tuples of as many items of several kinds:
+///   *records*, with a column for each field;
 /// * ``list`` and ``tuple`` of items of one kind: *lists*, up to 16 columns deep;
 /// * ``None`` in any of them.
 ///
@@ -153,11 +154,12 @@ impl List {
     fn all_values<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let column = self.column();
         let (range, count) = column.values_range().map_err(to_py)?;
-        let dtype = match column.kind() {
-            ColumnKind::Numbers | ColumnKind::Arrays => self.memory.get().dtype(py, column)?,
-            _ => crate::dtypes::to_numpy(py, &u8::dtype())?,
-        };
-        items::view(self.memory.bind(py), &dtype, range.start, count)
+        let memory = self.memory.bind(py);
+        if matches!(column.kind(), ColumnKind::Numbers | ColumnKind::Arrays) {
+            return items::view(memory, &self.memory.get().dtype(py, column)?, range.start, count);
+        }
+        let dtype = crate::dtypes::to_numpy(py, &u8::dtype())?;
+        items::fixed_view(memory, &dtype, range.start, count)
     }
 }
 
@@ -196,11 +198,16 @@ impl List {
         if let Ok(slice) = index.cast::<PySlice>() {
             let PySliceIndices { start, step, slicelength, .. } =
                 slice.indices(list.length as isize)?;
+            let (first, step) = match slicelength {
+                0 => (0, 1),
+                1 => (list.first + list.step * start as i64, 1),
+                _ => (list.first + list.step * start as i64, list.step * step as i64),
+            };
             let part = Self {
                 memory: list.memory.clone_ref(py),
                 column: list.column,
-                first: list.first + list.step * start as i64,
-                step: list.step * step as i64,
+                first,
+                step,
                 length: slicelength as u64,
             };
             return Ok(Bound::new(py, part)?.into_any());
@@ -249,9 +256,15 @@ impl List {
             let is_equal = list.length == right.length;
             return Ok(is_equal.into_pyobject(py)?.to_owned().into_any());
         }
-        let is_scalars = |list: &Self| list.column().kind() == ColumnKind::Numbers;
+        let dtype = |list: &Self| list.column().dtype().map(|dtype| dtype.text().to_owned());
+        let is_scalars = |list: &Self| {
+            let number = dtype(list).and_then(|text| text.chars().nth(1));
+            list.column().kind() == ColumnKind::Numbers
+                && number.is_some_and(|code| "biufc".contains(code))
+        };
         if is_scalars(list)
             && is_scalars(right)
+            && dtype(list) == dtype(right)
             && let (Some(one), Some(another)) = (list.stacked(py)?, right.stacked(py)?)
         {
             return py.import("numpy")?.call_method1("array_equal", (one, another));
@@ -260,12 +273,12 @@ impl List {
     }
 
     /// Returns the first place of a value, as that of a tuple. Raises ValueError if it is nowhere.
-    #[pyo3(signature = (value, start=0, stop=None, /))]
+    #[pyo3(signature = (value, start=None, stop=None, /))]
     fn index<'py>(
         this: &Bound<'py, Self>,
         value: &Bound<'py, PyAny>,
-        start: i64,
-        stop: Option<i64>,
+        start: Option<Bound<'py, PyAny>>,
+        stop: Option<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         helper(this.py(), "index")?.call1((this, value, start, stop))
     }
@@ -352,7 +365,7 @@ impl List {
             None => {
                 let range = column.offsets_range().map_err(to_py)?;
                 let dtype = crate::dtypes::to_numpy(py, &i64::dtype())?;
-                items::view(self.memory.bind(py), &dtype, range.start, column.len() + 1)?
+                items::fixed_view(self.memory.bind(py), &dtype, range.start, column.len() + 1)?
             }
         };
         let (first, length) = (self.first as isize, self.length as isize);
@@ -681,11 +694,19 @@ pub(crate) fn list_of_bytes<'py>(
     writeable: bool,
 ) -> PyResult<List> {
     let memory = Memory::of(bytes)?;
-    let array = match memory.in_segment(list_dtype()?) {
-        Some(array) => array,
-        None => memory.share(list_dtype()?, &Options::new())?,
+    let shared = |dtype: DType| match memory.in_segment(dtype.clone()) {
+        Some(array) => Ok(array),
+        None => memory.share(dtype, &Options::new()),
     };
-    let list = shmarray::List::of(array).map_err(to_py)?;
+    let list = match shmarray::List::of(shared(list_dtype()?)?) {
+        // The values of a dictionary are a part of its list.
+        Err(shmarray::Error::InvalidList { .. }) => {
+            let dtype = DType::by_name(dict::DTYPE_NAME, 1).map_err(to_py)?;
+            shmarray::Dict::of(shared(dtype)?).map(|dict| dict.as_list().clone())
+        }
+        list => list,
+    }
+    .map_err(to_py)?;
     let is_writeable = writeable && !list.array().is_some_and(Array::is_readonly);
     part_of(py, ListMemory::new(py, list, is_writeable, None)?, part)
 }
@@ -699,11 +720,19 @@ pub(crate) fn list_of_file(
     writeable: bool,
 ) -> PyResult<List> {
     let (path, identity) = file;
-    let opened = List::open(py, path, false, writeable)?;
-    let memory = opened.memory.get();
-    check_identity(memory, identity)?;
-    let again = ListMemory::new(py, memory.list().clone(), writeable, memory.file.clone())?;
-    part_of(py, again, part)
+    // The values of a dictionary are a part of its list.
+    let open = |path: &PathBuf| {
+        shmarray::List::open(path, false).or_else(|error| match error {
+            shmarray::Error::InvalidFile { .. } => {
+                shmarray::Dict::open(path, false).map(|dict| dict.as_list().clone())
+            }
+            other => Err(other),
+        })
+    };
+    let (list, file) = open_file(py, path, open)?;
+    let memory = ListMemory::new(py, list, writeable, Some(file))?;
+    check_identity(&memory, identity)?;
+    part_of(py, memory, part)
 }
 
 /// Returns the part of a list: the column, the first item, the distance to the next, and how many

@@ -143,7 +143,9 @@ fn values_of(column: Column<'_>) -> PyResult<(Option<u64>, u64)> {
     Ok((Some(range.start), count))
 }
 
+/// Returns where the offsets lie. Arrow's readers trust them.
 fn offsets_of(column: Column<'_>) -> PyResult<Option<u64>> {
+    column.check_offsets().map_err(to_py)?;
     column.offsets_range().map(|range| Some(range.start)).map_err(to_py)
 }
 
