@@ -140,7 +140,7 @@ def test_a_dtype_that_arrow_lacks_is_named(name):
 
 
 def test_another_byte_order_is_refused():
-    with pytest.raises(TypeError, match="the items: .* no numbers of the dtype >i2"):
+    with pytest.raises(TypeError, match=r"the items: .* no numbers of the dtype >i2"):
         List([np.ones(2, ">i2")]).to_arrow()
 
 

@@ -21,10 +21,10 @@ pub(super) const DTYPE_NAME: &str = "dict";
 /// A frozen mapping in shared memory. Opening it takes no longer for more entries, and a look-up
 /// makes the value of that key alone.
 ///
-/// The keys are ``str``, ``bytes`` or ``int`` of 64 bits, all of one kind, and come out as that. The
-/// values are as the items of a ``List``. It is used as a dict that nobody changes, and named, pickled, sent,
-/// attached and saved as a ``List`` is. ``keys()`` come in the order of the mapping, and
-/// ``values()`` are a ``List``.
+/// The keys are ``str``, ``bytes`` or ``int`` of 64 bits, all of one kind, and come out as that.
+/// The values are as the items of a ``List``. It is used as a dict that nobody changes, and named,
+/// pickled, sent, attached and saved as a ``List`` is. ``keys()`` come in the order of the mapping,
+/// and ``values()`` are a ``List``.
 ///
 /// Parameters
 /// ----------
@@ -260,8 +260,8 @@ pub(crate) fn dict_of_file(
     Ok(dict)
 }
 
-/// Returns the integer to which a key is equal that is no string or bytes. Raises TypeError for what
-/// cannot be a key.
+/// Returns the integer to which a key is equal that is no string or bytes. Raises TypeError for
+/// what cannot be a key.
 fn integer_of(key: &Bound<'_, PyAny>) -> PyResult<Option<i64>> {
     let py = key.py();
     let hash = key.hash()?;
