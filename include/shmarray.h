@@ -149,6 +149,8 @@ typedef int32_t shma_status;
 #define SHMA_FULL 3
 /** No process sends by the channel any more, and the last that did died. */
 #define SHMA_SENDER_DIED 4
+/** The dictionary has no such key. */
+#define SHMA_ABSENT 5
 /**
  * The segment, name or file does not exist. The memory of a segment was given back, or it was
  * never on this machine.
@@ -169,8 +171,8 @@ typedef int32_t shma_status;
 /** The dtype cannot be stored in shared memory. */
 #define SHMA_ERROR_INVALID_DTYPE (-7)
 /**
- * The dtype of the array differs from the requested one. In C only functions on files, channels
- * and lists return it.
+ * The dtype of the array differs from the requested one. In C only functions on files, channels,
+ * lists and dictionaries return it.
  */
 #define SHMA_ERROR_DTYPE_MISMATCH (-8)
 /** A view or an index is outside its array. */
@@ -1874,6 +1876,125 @@ SHMA_API const shma_column *shma_list_items(const shma_list *list);
  * of its items hold it, too.
  */
 SHMA_API void shma_list_close(shma_list *list);
+
+/* ---- Dictionaries ---------------------------------------------------------------------------- */
+
+/**
+ * A dictionary: a frozen mapping in shared memory. Its keys are strings, bytes or integers, its
+ * values what the items of a list are. Both are columns: the value of the key of an index is the
+ * item of that index. Its bytes are an array, as those of a list.
+ *
+ * A key is found by a hash table in the shared memory, so attaching takes no longer for more
+ * entries.
+ */
+typedef struct shma_dict shma_dict;
+
+/**
+ * Creates a dictionary of the keys of a column and as many values of another. All its memory is
+ * reserved by this call.
+ *
+ * The call takes both builders, also if it fails, as shma_list_create does, whose options and
+ * failures it has. Fails with SHMA_ERROR_INVALID_ARGUMENT also if a key is there twice or is None,
+ * if the keys are no strings, bytes or SHMA_INT64, if there are more or fewer values, or if both
+ * are one builder.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_create(shma_column_builder *keys,
+                             shma_column_builder *values,
+                             const shma_options *options,
+                             shma_dict **dict_out,
+                             shma_error *error);
+
+/**
+ * Attaches the dictionary that has this handle or this name, read-only. Fails like
+ * shma_list_attach. The entries are checked when they are read.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_attach(const char *handle_or_name,
+                             shma_dict **dict_out,
+                             shma_error *error);
+
+/**
+ * Makes a dictionary of the array of its bytes, such as one that was received. The array may be
+ * closed before the dictionary. Fails like shma_list_attach.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_of_array(const shma_array *array,
+                               shma_dict **dict_out,
+                               shma_error *error);
+
+/** Saves a dictionary to a file, as shma_list_save does. */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_save(const char *path,
+                           const shma_dict *dict,
+                           shma_error *error);
+
+/**
+ * Opens a dictionary in a file, which is mapped, as shma_list_open does. A file that has a list is
+ * refused with SHMA_ERROR_INVALID_FILE.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_open(const char *path,
+                           int32_t checked,
+                           shma_dict **dict_out,
+                           shma_error *error);
+
+/**
+ * Returns the array of the dictionary's bytes, for its handle and for messages. The dictionary
+ * owns it: it is valid until the dictionary is closed, and longer only for who retains it. Returns
+ * NULL for a dictionary in a file.
+ */
+SHMA_API const shma_array *shma_dict_array(const shma_dict *dict);
+
+/** Returns the number of entries. */
+SHMA_API size_t shma_dict_count(const shma_dict *dict);
+
+/**
+ * Returns the column of the keys, in the order in which they were added: SHMA_ITEM_STRING,
+ * SHMA_ITEM_BYTES, or SHMA_ITEM_NUMBER of SHMA_INT64; of a dictionary without entries any. The
+ * dictionary owns it: it is valid until the dictionary is closed.
+ */
+SHMA_API const shma_column *shma_dict_keys(const shma_dict *dict);
+
+/**
+ * Returns the column of the values, in the order of the keys. It is valid as that of
+ * shma_dict_keys.
+ */
+SHMA_API const shma_column *shma_dict_values(const shma_dict *dict);
+
+/**
+ * Writes the index of a key, a string of size_bytes bytes, to index_out: that of its value in
+ * shma_dict_values. Returns SHMA_ABSENT if there is no such key, also if the keys are of another
+ * kind. Fails with SHMA_ERROR_INVALID_ARGUMENT if the bytes are not UTF-8, and with
+ * SHMA_ERROR_INVALID_SEGMENT if those of the dictionary are broken.
+ */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_find_string(const shma_dict *dict,
+                                  const char *key,
+                                  size_t size_bytes,
+                                  size_t *index_out,
+                                  shma_error *error);
+
+/** Does the same as shma_dict_find_string for a key of bytes, which may be any. */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_find_bytes(const shma_dict *dict,
+                                 const void *key,
+                                 size_t size_bytes,
+                                 size_t *index_out,
+                                 shma_error *error);
+
+/** Does the same as shma_dict_find_string for an integer. */
+SHMA_NODISCARD SHMA_API
+shma_status shma_dict_find_integer(const shma_dict *dict,
+                                   int64_t key,
+                                   size_t *index_out,
+                                   shma_error *error);
+
+/**
+ * Closes a dictionary. Its memory is given back when no process holds it any more; arrays that
+ * were made of its values hold it, too.
+ */
+SHMA_API void shma_dict_close(shma_dict *dict);
 
 #ifdef __cplusplus
 }

@@ -35,8 +35,8 @@ facts=(
     "-DSHMARRAY_HEADER=\"$prefix/include/shmarray.h\""
 )
 # The tests of C. load.c needs the shared library, abi.c is checked by its exit code.
-c_tests=(array dlpack errors processes messages channels fds forks full lists npy npz options
-    signals starts threads)
+c_tests=(array dlpack errors processes messages channels dicts fds forks full lists npy npz
+    options signals starts threads)
 installed=("$prefix"/include/shmarray.h* "$prefix"/include/shmarray/* "$prefix"/lib/libshmarray.*)
 
 # build_c OUTPUT TEST COMPILER WORD…: one program of the tests in C, linked by the last words.

@@ -35,6 +35,7 @@
 #endif
 
 CONSTANT(SHMA_ABI, 0);
+CONSTANT(SHMA_ABSENT, 5);
 CONSTANT(SHMA_BCOMPLEX32, 17);
 CONSTANT(SHMA_BFLOAT16, 15);
 CONSTANT(SHMA_BOOL, 1);
@@ -136,6 +137,7 @@ OPAQUE(shma_channel);
 OPAQUE(shma_column);
 OPAQUE(shma_column_builder);
 OPAQUE(shma_delivery);
+OPAQUE(shma_dict);
 OPAQUE(shma_handed_over);
 OPAQUE(shma_list);
 OPAQUE(shma_loan);
@@ -309,6 +311,22 @@ FUNCTION(shma_delivery_meta, const void *, const shma_delivery *, size_t *);
 FUNCTION(shma_delivery_missed, uint64_t, const shma_delivery *);
 FUNCTION(shma_delivery_sequence, uint64_t, const shma_delivery *);
 FUNCTION(shma_delivery_time_ns, uint64_t, const shma_delivery *);
+FUNCTION(shma_dict_array, const shma_array *, const shma_dict *);
+FUNCTION(shma_dict_attach, int32_t, const char *, shma_dict **, shma_error *);
+FUNCTION(shma_dict_close, void, shma_dict *);
+FUNCTION(shma_dict_count, size_t, const shma_dict *);
+FUNCTION(shma_dict_create, int32_t, shma_column_builder *, shma_column_builder *,
+    const shma_options *, shma_dict **, shma_error *);
+FUNCTION(shma_dict_find_bytes, int32_t, const shma_dict *, const void *, size_t, size_t *,
+    shma_error *);
+FUNCTION(shma_dict_find_integer, int32_t, const shma_dict *, int64_t, size_t *, shma_error *);
+FUNCTION(shma_dict_find_string, int32_t, const shma_dict *, const char *, size_t, size_t *,
+    shma_error *);
+FUNCTION(shma_dict_keys, const shma_column *, const shma_dict *);
+FUNCTION(shma_dict_of_array, int32_t, const shma_array *, shma_dict **, shma_error *);
+FUNCTION(shma_dict_open, int32_t, const char *, int32_t, shma_dict **, shma_error *);
+FUNCTION(shma_dict_save, int32_t, const char *, const shma_dict *, shma_error *);
+FUNCTION(shma_dict_values, const shma_column *, const shma_dict *);
 FUNCTION(shma_dtype_itemsize, size_t, int32_t);
 FUNCTION(shma_dtype_name, const char *, int32_t);
 FUNCTION(shma_handed_over_close, void, shma_handed_over *);
@@ -456,6 +474,19 @@ SYMBOL(shma_delivery_meta, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_missed, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_sequence, "SHMARRAY_0.1");
 SYMBOL(shma_delivery_time_ns, "SHMARRAY_0.1");
+SYMBOL(shma_dict_array, "SHMARRAY_0.1");
+SYMBOL(shma_dict_attach, "SHMARRAY_0.1");
+SYMBOL(shma_dict_close, "SHMARRAY_0.1");
+SYMBOL(shma_dict_count, "SHMARRAY_0.1");
+SYMBOL(shma_dict_create, "SHMARRAY_0.1");
+SYMBOL(shma_dict_find_bytes, "SHMARRAY_0.1");
+SYMBOL(shma_dict_find_integer, "SHMARRAY_0.1");
+SYMBOL(shma_dict_find_string, "SHMARRAY_0.1");
+SYMBOL(shma_dict_keys, "SHMARRAY_0.1");
+SYMBOL(shma_dict_of_array, "SHMARRAY_0.1");
+SYMBOL(shma_dict_open, "SHMARRAY_0.1");
+SYMBOL(shma_dict_save, "SHMARRAY_0.1");
+SYMBOL(shma_dict_values, "SHMARRAY_0.1");
 SYMBOL(shma_dtype_itemsize, "SHMARRAY_0.1");
 SYMBOL(shma_dtype_name, "SHMARRAY_0.1");
 SYMBOL(shma_handed_over_close, "SHMARRAY_0.1");

@@ -18,6 +18,8 @@ pub const SHMA_CLOSED: shma_status = 2;
 pub const SHMA_FULL: shma_status = 3;
 /// No process sends by the channel any more, and the last that did died.
 pub const SHMA_SENDER_DIED: shma_status = 4;
+/// The dictionary has no such key.
+pub const SHMA_ABSENT: shma_status = 5;
 
 /// The segment, name or file does not exist. The memory of a segment was given back, or it was
 /// never on this machine.
@@ -34,8 +36,8 @@ pub const SHMA_ERROR_INVALID_SEGMENT: shma_status = -5;
 pub const SHMA_ERROR_INVALID_ARGUMENT: shma_status = -6;
 /// The dtype cannot be stored in shared memory.
 pub const SHMA_ERROR_INVALID_DTYPE: shma_status = -7;
-/// The dtype of the array differs from the requested one. In C only functions on files, channels
-/// and lists return it.
+/// The dtype of the array differs from the requested one. In C only functions on files, channels,
+/// lists and dictionaries return it.
 pub const SHMA_ERROR_DTYPE_MISMATCH: shma_status = -8;
 /// A view or an index is outside its array.
 pub const SHMA_ERROR_OUT_OF_BOUNDS: shma_status = -9;
@@ -204,6 +206,7 @@ fn name_of(status: shma_status) -> Option<&'static CStr> {
         SHMA_CLOSED => c"SHMA_CLOSED",
         SHMA_FULL => c"SHMA_FULL",
         SHMA_SENDER_DIED => c"SHMA_SENDER_DIED",
+        SHMA_ABSENT => c"SHMA_ABSENT",
         SHMA_ERROR_NOT_FOUND => c"SHMA_ERROR_NOT_FOUND",
         SHMA_ERROR_EXISTS => c"SHMA_ERROR_EXISTS",
         SHMA_ERROR_STALE_HANDLE => c"SHMA_ERROR_STALE_HANDLE",

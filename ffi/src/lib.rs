@@ -38,3 +38,4 @@ pub mod npz;
 pub mod column;
 pub mod column_builder;
 pub mod list;
+pub mod dict;

@@ -9,7 +9,7 @@ fn repository() -> PathBuf {
 }
 
 /// The sections of the header: the title of each, and the module that declares it.
-const SECTIONS: [(&str, &str); 19] = [
+const SECTIONS: [(&str, &str); 20] = [
     ("The library", "library"),
     ("Statuses and errors", "error"),
     ("Dtypes", "dtype"),
@@ -29,6 +29,7 @@ const SECTIONS: [(&str, &str); 19] = [
     ("Lists: columns", "column"),
     ("Lists: builders of columns", "column_builder"),
     ("Lists", "list"),
+    ("Dictionaries", "dict"),
 ];
 
 fn generated() -> String {

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::build::{self, ColumnBuilder};
 use super::bytes::fault;
-use super::format::{ColumnKind, WORD_BYTES, can_be_keys};
+use super::format::{ColumnKind, ItemType, WORD_BYTES, can_be_keys};
 use super::{Column, List};
 use crate::Options;
 use crate::array::Array;
@@ -60,6 +60,20 @@ impl Dict {
     /// None, for keys of another kind than strings, bytes or numbers of `<i8`, for keys that were
     /// not added one by one, and for more or fewer values.
     pub fn create(keys: ColumnBuilder, values: ColumnBuilder, options: &Options) -> Result<Self> {
+        Self::create_with_room(keys, values, options, |_| false)
+    }
+
+    /// Does the same as [`create`](Self::create). After an error it tries again if `make_room` says
+    /// that there may be room now.
+    ///
+    /// # Errors
+    /// As for [`create`](Self::create): those after which `make_room` says no.
+    pub fn create_with_room(
+        mut keys: ColumnBuilder,
+        values: ColumnBuilder,
+        options: &Options,
+        make_room: impl FnMut(&Error) -> bool,
+    ) -> Result<Self> {
         let count = keys.len();
         if count > 0 && !can_be_keys(keys.kind(), keys.dtype()) {
             let reason = format!("they are {:?}, and not strings, bytes or <i8", keys.kind());
@@ -75,10 +89,13 @@ impl Dict {
             let reason = format!("there are {} for {count} keys", values.len());
             return Err(Error::argument("values", reason));
         }
+        if keys.kind() == ColumnKind::Numbers {
+            keys.set_item_type(ItemType::Scalar)?; // no scalars of NumPy, but Python's own int
+        }
         let table = table_of(&keys)?;
         let entries = ColumnBuilder::entries(keys, values, table);
         let dtype = DType::by_name(DTYPE_NAME, 1)?;
-        Self::of(build::create(entries, dtype, options, |_| false)?)
+        Self::of(build::create(entries, dtype, options, make_room)?)
     }
 
     /// Attaches a dictionary by its handle or its name, read-only.

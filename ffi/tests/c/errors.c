@@ -159,7 +159,8 @@ static void a_status_has_its_name(void **state) {
     assert_string_equal(shma_status_name(SHMA_CLOSED), "SHMA_CLOSED");
     assert_string_equal(shma_status_name(SHMA_FULL), "SHMA_FULL");
     assert_string_equal(shma_status_name(SHMA_SENDER_DIED), "SHMA_SENDER_DIED");
-    assert_null(shma_status_name(SHMA_SENDER_DIED + 1));
+    assert_string_equal(shma_status_name(SHMA_ABSENT), "SHMA_ABSENT");
+    assert_null(shma_status_name(SHMA_ABSENT + 1));
     assert_null(shma_status_name(INT32_MIN));
 }
 
