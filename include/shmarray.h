@@ -1965,8 +1965,8 @@ SHMA_API const shma_column *shma_dict_values(const shma_dict *dict);
 /**
  * Writes the index of a key, a string of size_bytes bytes, to index_out: that of its value in
  * shma_dict_values. Returns SHMA_ABSENT if there is no such key, also if the keys are of another
- * kind. Fails with SHMA_ERROR_INVALID_ARGUMENT if the bytes are not UTF-8, and with
- * SHMA_ERROR_INVALID_SEGMENT if those of the dictionary are broken.
+ * kind, or if the bytes are not UTF-8, which no key is. Fails with SHMA_ERROR_INVALID_SEGMENT if
+ * the bytes of the dictionary are broken.
  */
 SHMA_NODISCARD SHMA_API
 shma_status shma_dict_find_string(const shma_dict *dict,

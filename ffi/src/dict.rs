@@ -206,8 +206,8 @@ pub extern "C" fn shma_dict_values(dict: Option<&shma_dict>) -> *const shma_colu
 
 /// Writes the index of a key, a string of size_bytes bytes, to index_out: that of its value in
 /// shma_dict_values. Returns SHMA_ABSENT if there is no such key, also if the keys are of another
-/// kind. Fails with SHMA_ERROR_INVALID_ARGUMENT if the bytes are not UTF-8, and with
-/// SHMA_ERROR_INVALID_SEGMENT if those of the dictionary are broken.
+/// kind, or if the bytes are not UTF-8, which no key is. Fails with SHMA_ERROR_INVALID_SEGMENT if
+/// the bytes of the dictionary are broken.
 ///
 /// # Safety
 /// The pointers are as P1 to P4 of the crate require.
@@ -224,8 +224,7 @@ pub unsafe extern "C" fn shma_dict_find_string(
         // SAFETY: `list_of` needs NULL or `size_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.
         let bytes = unsafe { list_of("key", key.cast::<u8>(), size_bytes) }?;
-        let key = std::str::from_utf8(bytes).map_err(|error| invalid("key", error.to_string()))?;
-        find(dict, Key::String(key), index_out)
+        find(dict, std::str::from_utf8(bytes).ok().map(Key::String), index_out)
     })
 }
 
@@ -246,7 +245,7 @@ pub unsafe extern "C" fn shma_dict_find_bytes(
         // SAFETY: `list_of` needs NULL or `size_bytes` bytes that do not change during the call: P3
         // of the crate, which the C caller guarantees.
         let bytes = unsafe { list_of("key", key.cast::<u8>(), size_bytes) }?;
-        find(dict, Key::Bytes(bytes), index_out)
+        find(dict, Some(Key::Bytes(bytes)), index_out)
     })
 }
 
@@ -259,17 +258,19 @@ pub extern "C" fn shma_dict_find_integer(
     index_out: Option<&mut usize>,
     error: Option<&mut shma_error>,
 ) -> shma_status {
-    guard_outcome(error, || find(dict, Key::Integer(key), index_out))
+    guard_outcome(error, || find(dict, Some(Key::Integer(key)), index_out))
 }
 
+/// Finds a key; `None` is one that no dictionary has.
 fn find(
     dict: Option<&shma_dict>,
-    key: Key<'_>,
+    key: Option<Key<'_>>,
     index_out: Option<&mut usize>,
 ) -> Result<shma_status, Failure> {
     let dict = &needed("dict", dict)?.dict;
     let index_out = index_out.ok_or(Failure::Null("index_out"))?;
-    let Some(index) = dict.find(key)? else { return Ok(SHMA_ABSENT) };
+    let found = key.map_or(Ok(None), |key| dict.find(key))?;
+    let Some(index) = found else { return Ok(SHMA_ABSENT) };
     *index_out = index as usize;
     Ok(SHMA_OK)
 }

@@ -29,7 +29,8 @@
 //
 // list<T>, attached by a handle or a name, is an immutable sequence of numbers, arrays, strings,
 // bytes, records or lists: its [i], its iterators and field<T>("label") return views of the memory.
-// any_list is one whose items are known at run time.
+// any_list is one whose items are known at run time. dict<Key, Value> is a frozen mapping: find(),
+// at() and contains() find a key in the shared memory, and its iterators return pairs.
 //
 // A function that fails throws an exception. Each but at() has a twin try_… that returns a
 // result<T>, as std::expected does; the twin of the constructor from an any_array is try_as().
@@ -59,6 +60,7 @@
 #include <shmarray/array_view.hpp>
 #include <shmarray/bfloat16.hpp>
 #include <shmarray/channel.hpp>
+#include <shmarray/dict.hpp>
 #include <shmarray/error.hpp>
 #include <shmarray/float16.hpp>
 #include <shmarray/item.hpp>

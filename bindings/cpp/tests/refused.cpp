@@ -162,6 +162,13 @@ float first_of(const shmarray::list<shmarray::array_view<const float>> &samples)
 float last_of(const shmarray::list<shmarray::array_view<float>> &samples) { return samples[0][1]; }
 #endif
 
+// A key is a string, bytes or an integer of 64 bits.
+#ifdef KEY_OF_FLOATS
+double value_of(const shmarray::dict<double, double> &values) { return values.at(1); }
+#else
+double value_of(const shmarray::dict<std::int64_t, double> &values) { return values.at(1); }
+#endif
+
 // Only records have fields.
 #ifdef FIELD_OF_NUMBERS
 using labelled = double;

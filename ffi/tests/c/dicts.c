@@ -104,6 +104,7 @@ static void a_key_finds_its_value_and_no_other_key_does(void **state) {
         shma_dict *dict = three_words_of(kinds[i]);
         size_t index = untouched_index;
         expect_three_words(dict, kinds[i]);
+        expect_absent(dict, kinds[i], "\xc3");    // no UTF-8
         expect_absent(dict, kinds[1 - i], "one"); // it is a key of another kind
         assert_int_equal(shma_dict_find_integer(dict, 1, &index, &error), SHMA_ABSENT);
         shma_dict_close(dict);
@@ -439,7 +440,6 @@ static void null_where_something_is_needed(void **state) {
     expect_failure(shma_dict_save(new_file("words"), NULL, &error), needed, "dict");
     expect_failure(shma_dict_find_string(NULL, "a", 1, &index, &error), needed, "dict: it is NULL");
     expect_failure(shma_dict_find_string(made, NULL, 1, &index, &error), needed, "key: it is NULL");
-    expect_failure(shma_dict_find_string(made, "\xff", 1, &index, &error), needed, "utf-8");
     expect_failure(shma_dict_find_string(made, "a", 1, NULL, &error), needed, "index_out");
     expect_failure(shma_dict_find_bytes(made, NULL, 1, &index, &error), needed, "key: it is NULL");
     expect_failure(shma_dict_find_integer(NULL, 1, &index, &error), needed, "dict: it is NULL");

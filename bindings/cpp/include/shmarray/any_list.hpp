@@ -72,7 +72,7 @@ class any_list {
     }
 
     /// Returns whether there is a list.
-    explicit operator bool() const noexcept { return owner_ != nullptr; }
+    explicit operator bool() const noexcept { return owner_.use_count() != 0; }
 
     /// Releases the list, as the destructor does. The object is then null.
     void close() noexcept { *this = any_list(); }
@@ -118,7 +118,7 @@ class any_list {
     }
     template <class T>
     result<list<T>> try_as() const {
-        if (!owner_)
+        if (!*this)
             return detail::invalid("invalid list: it is null");
         return list<T>::checked(owner_, column_, first_, count_);
     }

@@ -34,7 +34,7 @@ class SHMARRAY_EXCEPTION error : public std::runtime_error {
 };
 
 /// The segment or name does not exist: its memory was given back, or it was never on this machine.
-/// Also: there is no such file, or no such member of an NPZ file.
+/// Also: there is no such file, no such member of an NPZ file, or no such key of a dictionary.
 struct SHMARRAY_EXCEPTION not_found : error {
     using error::error;
 };

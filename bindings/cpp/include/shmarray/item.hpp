@@ -40,6 +40,7 @@ class record;
 
 namespace detail {
 
+/// What keeps the columns of a list. It is null, but not empty, if they are those of a dictionary.
 using list_owner = std::shared_ptr<shma_list>;
 
 /// Writes a failure about an item as a function of the C ABI does, and returns its status.

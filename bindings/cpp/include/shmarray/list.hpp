@@ -24,10 +24,12 @@ namespace shmarray {
 inline namespace SHMARRAY_MODE {
 
 class any_list;
+template <class Key, class Value>
+class dict;
 
-/// A random-access iterator over the items of a list. It returns items by value, and is valid as
-/// long as the list object.
-template <class T>
+/// A random-access iterator over the items of a list, or over the entries of a dictionary. It
+/// returns items by value, and is valid as long as that object.
+template <class T, class Items = list<T>>
 class list_iterator {
   public:
     using iterator_category = std::random_access_iterator_tag;
@@ -46,7 +48,7 @@ class list_iterator {
     };
 
     list_iterator() = default;
-    list_iterator(const list<T> *items, difference_type position) noexcept
+    list_iterator(const Items *items, difference_type position) noexcept
         : items_(items), position_(position) {}
 
     T operator*() const { return (*this)[0]; }
@@ -97,7 +99,7 @@ class list_iterator {
     }
 
   private:
-    const list<T> *items_ = nullptr;
+    const Items *items_ = nullptr;
     difference_type position_ = 0;
 };
 
@@ -198,7 +200,7 @@ class list {
     }
 
     /// Returns whether there is a list.
-    explicit operator bool() const noexcept { return owner_ != nullptr; }
+    explicit operator bool() const noexcept { return owner_.use_count() != 0; }
 
     /// Releases the list, as the destructor does. The object is then null.
     void close() noexcept { *this = list(); }
@@ -258,12 +260,12 @@ class list {
     }
 
     /// Returns the array of the whole list's bytes, for messages. Throws invalid_argument if this
-    /// object is null, or the list in a file.
+    /// object is null, the list in a file, or a part of a dictionary, which has the array.
     any_array array() const { return try_array().value(); }
     result<any_array> try_array() const {
         const shma_array *const bytes = shma_list_array(owner_.get());
         if (bytes == nullptr)
-            return detail::invalid("invalid list: it is null, or in a file");
+            return detail::invalid("invalid list: it is null, in a file, or of a dictionary");
         return any_array(shma_array_retain(bytes));
     }
 
@@ -288,6 +290,8 @@ class list {
     template <class>
     friend class list;
     friend class any_list;
+    template <class, class>
+    friend class dict;
     template <class, class>
     friend struct detail::item_of;
 

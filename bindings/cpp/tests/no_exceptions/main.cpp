@@ -11,6 +11,7 @@
 #include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <shmarray.hpp>
@@ -84,6 +85,19 @@ TEST_CASE("lists_work_by_results") {
     CHECK(*again->try_field<std::string_view>("word")->try_at(1) == "three");
     CHECK(again->try_at(2).error().status() == SHMA_ERROR_OUT_OF_BOUNDS);
     CHECK(again->try_field<double>("word").error().status() == SHMA_ERROR_DTYPE_MISMATCH);
+}
+
+TEST_CASE("dictionaries_work_by_results") {
+    using words = shmarray::dict<std::string_view, double>;
+    const std::vector<std::pair<std::string, double>> pairs = {{"one", 3}, {"fifteen", 7}};
+    const auto made = words::try_create(pairs);
+    REQUIRE(made);
+    const auto again = words::try_attach(*made->try_handle());
+    REQUIRE(again);
+    CHECK(*again->try_at("fifteen") == 7);
+    CHECK((*again->try_find("one"))->second == 3);
+    CHECK_FALSE(*again->try_contains("two"));
+    CHECK(again->try_at("two").error().status() == SHMA_ERROR_NOT_FOUND);
 }
 
 TEST_CASE("a_value_that_is_not_there_aborts_with_the_message") {
