@@ -151,7 +151,7 @@ TYPES = {
     ".rs": re.compile(r"^ *pub(?:\([a-z ]+\))? (?:struct|enum|trait|type|union) (\w+)"),
     ".py": re.compile(r"^class ([A-Z]\w*)"),
     ".rb": re.compile(r"^ *class ([A-Z]\w*)"),
-    ".hpp": re.compile(r"^(?:class|struct) (\w+)[^;]*$"),
+    ".hpp": re.compile(r"^(?:class|struct) (\w+)\b(?!<)[^;]*$"),  # but a specialization
 }
 SOURCES = (
     "core/src/",

@@ -279,6 +279,31 @@ TEST("a_list_of_any_items_says_what_they_are") {
     CHECK(none.empty());
 }
 
+TEST("lists_of_any_items_are_read_as_such") {
+    using strings = std::vector<std::string>;
+    const std::vector<std::optional<std::vector<strings>>> values = {
+        std::vector<strings>{{"a", "b"}, {}}, std::nullopt, std::vector<strings>{}};
+    const auto made = list<std::optional<list<list<std::string_view>>>>::create(values);
+    const auto lists = any_list::attach(made.handle()).as<std::optional<any_list>>();
+    REQUIRE(lists[0]);
+    CHECK(lists[0]->kind() == item_kind::list);
+    const any_list words = lists[0]->as<any_list>()[0];
+    CHECK(words.as<std::string_view>()[1] == "b");
+    CHECK(lists[0]->as<any_list>()[1].empty());
+    CHECK_FALSE(lists[1]);
+    CHECK(lists[2]->empty());
+    const auto plain = list<any_list>::attach(made.handle());
+    CHECK(status_of(plain.try_at(1)) == SHMA_ERROR_INVALID_ARGUMENT);
+    CHECK(status_of(words.try_as<any_list>()) == SHMA_ERROR_DTYPE_MISMATCH);
+    const auto records = list<record>::create(column_builder::records(
+        {{"words", column_builder::of<list<std::string_view>>(std::vector<strings>{{"c"}})}}));
+    CHECK(records[0].field<any_list>("words").as<std::string_view>()[0] == "c");
+    shma_array *produced = nullptr;
+    REQUIRE(shma_column_offsets(made.get(), &produced, nullptr) == SHMA_OK);
+    any_array(produced).as<std::int64_t, 1>()[1] = 9;
+    CHECK(status_of(plain.try_at(0)) == SHMA_ERROR_INVALID_SEGMENT);
+}
+
 TEST("a_list_is_saved_and_opened") {
     const std::string path = std::string(std::getenv("SHMARRAY_DIR")) + "/records.list";
     make_records().save(path);

@@ -841,6 +841,329 @@ static void time_answer(words w) {
     fputs("ok", stdout);
 }
 
+// Lists.
+enum { LIST_COUNT = 5, MOST_FIELDS = 6 };
+
+// The fields of records, in their order.
+struct field {
+    const char *name, *kind;
+};
+static const struct field record_fields[] = {
+    {"text", "strings"},       {"size", "maybe-<i8"},
+    {"sample", "vectors-<f4"}, {"größe", "lists-maybe-strings"},
+    {"point", "points"},       {"none", "nothing"},
+};
+static const struct field point_fields[] = {{"x", "<f8"}, {"flag", "|b1"}};
+
+static size_t fields_of(const char *kind, const struct field **fields) {
+    const bool is_points = strcmp(kind, "points") == 0;
+    *fields = is_points ? point_fields : record_fields;
+    if (is_points)
+        return sizeof point_fields / sizeof *point_fields;
+    return strcmp(kind, "records") == 0 ? sizeof record_fields / sizeof *record_fields : 0;
+}
+
+// What follows a kind's first word; NULL if that is another one.
+static const char *behind(const char *kind, const char *word) {
+    const size_t length = strlen(word);
+    return strncmp(kind, word, length) == 0 ? kind + length : NULL;
+}
+
+static shma_column_builder *builder_of(const char *kind);
+
+static shma_column_builder *record_builder(size_t count, const struct field *fields) {
+    const char *names[MOST_FIELDS];
+    shma_column_builder *builders[MOST_FIELDS], *builder = NULL;
+    for (size_t i = 0; i < count; i++) {
+        names[i] = fields[i].name;
+        builders[i] = builder_of(fields[i].kind);
+    }
+    must(shma_column_builder_create_records(count, names, builders, &builder, &error));
+    return builder;
+}
+
+static shma_column_builder *builder_of(const char *kind) {
+    shma_column_builder *builder = NULL;
+    const struct field *fields;
+    const char *rest;
+    if (fields_of(kind, &fields))
+        return record_builder(fields_of(kind, &fields), fields);
+    if ((rest = behind(kind, "maybe-")))
+        return builder_of(rest);
+    if ((rest = behind(kind, "lists-")))
+        must(shma_column_builder_create_lists(builder_of(rest), &builder, &error));
+    else if ((rest = behind(kind, "vectors-")))
+        must(shma_column_builder_create_arrays(dtype_of(rest), NULL, 1, &builder, &error));
+    else if ((rest = behind(kind, "images-")) || (rest = behind(kind, "same-")))
+        must(shma_column_builder_create_arrays(dtype_of(rest), NULL, 2, &builder, &error));
+    else if (dtype_of(kind) != SHMA_OPAQUE)
+        must(shma_column_builder_create_numbers(dtype_of(kind), NULL, &builder, &error));
+    else
+        must(shma_column_builder_create(strcmp(kind, "strings") == 0 ? SHMA_ITEM_STRING
+                                        : strcmp(kind, "bytes") == 0 ? SHMA_ITEM_BYTES
+                                                                     : SHMA_ITEM_NOTHING,
+                                        &builder, &error));
+    return builder;
+}
+
+static void push(const shma_column_builder *builder, const char *kind, int64_t k);
+
+// Adds an array of one or two dimensions, or with none a number.
+static void push_elements(const shma_column_builder *builder, const char *dtype, size_t ndim,
+                          int64_t rows, int64_t k) {
+    const int64_t shape[] = {rows, 2};
+    const int64_t count = ndim == 2 ? 2 * rows : rows;
+    shma_array *array = NULL;
+    must(shma_array_create(dtype_of(dtype), 1, &count, NULL, &array, &error));
+    for (size_t j = 0; j < (size_t)count; j++)
+        store(dtype_of(dtype), element(array, j), k + (int64_t)j);
+    const void *data = shma_array_data(array);
+    must(ndim ? shma_column_builder_push_array(builder, ndim, shape, data, &error)
+              : shma_column_builder_push_numbers(builder, data, 1, &error));
+    shma_array_close(array);
+}
+
+static void push_record(const shma_column_builder *builder, const char *kind, int64_t k) {
+    const struct field *fields;
+    const size_t count = fields_of(kind, &fields);
+    for (size_t i = 0; i < count; i++)
+        push(shma_column_builder_field(builder, i), fields[i].kind, k);
+    must(shma_column_builder_push_records(builder, 1, &error));
+}
+
+static void push_list(const shma_column_builder *builder, const char *kind, int64_t k) {
+    for (int64_t j = 0; j < k % 3; j++)
+        push(shma_column_builder_field(builder, 0), kind, k + j);
+    must(shma_column_builder_push_list(builder, &error));
+}
+
+// Adds item k of a list of this kind.
+static void push(const shma_column_builder *builder, const char *kind, int64_t k) {
+    static const char characters[] = "é\0\"😀";
+    static const size_t characters_bytes[LIST_COUNT] = {0, 2, 3, 4, 8};
+    static const unsigned char bytes[] = {0x00, 0x55, 0xaa, 0xff};
+    const struct field *fields;
+    const char *rest;
+    if ((rest = behind(kind, "maybe-")) && k % 3 != 1)
+        push(builder, rest, k);
+    else if (rest || strcmp(kind, "nothing") == 0)
+        must(shma_column_builder_push_none(builder, &error));
+    else if ((rest = behind(kind, "lists-")))
+        push_list(builder, rest, k);
+    else if ((rest = behind(kind, "vectors-")))
+        push_elements(builder, rest, 1, k % 3, k);
+    else if ((rest = behind(kind, "images-")))
+        push_elements(builder, rest, 2, k % 3, k);
+    else if ((rest = behind(kind, "same-")))
+        push_elements(builder, rest, 2, 2, k);
+    else if (strcmp(kind, "strings") == 0)
+        must(shma_column_builder_push_string(builder, characters, characters_bytes[k], &error));
+    else if (strcmp(kind, "bytes") == 0)
+        must(shma_column_builder_push_bytes(builder, bytes, (size_t)k, &error));
+    else if (fields_of(kind, &fields))
+        push_record(builder, kind, k);
+    else
+        push_elements(builder, kind, 0, 1, k);
+}
+
+static void make_list(words w) {
+    shma_column_builder *builder = builder_of(w[1]);
+    shma_list *list = NULL;
+    for (int64_t k = 0; k < LIST_COUNT && strcmp(w[1], "empty") != 0; k++)
+        push(builder, w[1], k);
+    if (shma_list_create(builder, NULL, &list, &error)) {
+        say_error();
+        return;
+    }
+    keep(w[0], shma_array_retain(shma_list_array(list)), 0);
+    say_handle_of(shma_list_array(list));
+    shma_list_close(list);
+}
+
+// With so many digits every float has its own text, and "#" leaves the point there.
+static void write_float(FILE *out, double value) { fprintf(out, "%#.17g", value); }
+
+static void write_complex(FILE *out, double complex value) {
+    fputc('[', out);
+    write_float(out, creal(value));
+    fputc(',', out);
+    write_float(out, cimag(value));
+    fputc(']', out);
+}
+
+// Writes a number, unless C has no type for it.
+static bool write_number(FILE *out, shma_dtype dtype, const void *at) {
+    switch (dtype) {
+#define WRITE_INTEGER(number, type)                                                                \
+    case number:                                                                                   \
+        return fprintf(out, "%lld", (long long)*(const type *)at) > 0;
+        WRITE_INTEGER(SHMA_INT8, int8_t)
+        WRITE_INTEGER(SHMA_INT16, int16_t)
+        WRITE_INTEGER(SHMA_INT32, int32_t)
+        WRITE_INTEGER(SHMA_INT64, int64_t)
+        WRITE_INTEGER(SHMA_UINT8, uint8_t)
+        WRITE_INTEGER(SHMA_UINT16, uint16_t)
+        WRITE_INTEGER(SHMA_UINT32, uint32_t)
+    case SHMA_UINT64:
+        return fprintf(out, "%" PRIu64, *(const uint64_t *)at) > 0;
+    case SHMA_BOOL:
+        return fputs(*(const bool *)at ? "true" : "false", out) >= 0;
+    case SHMA_FLOAT32:
+        return write_float(out, *(const float *)at), true;
+    case SHMA_FLOAT64:
+        return write_float(out, *(const double *)at), true;
+    case SHMA_COMPLEX64:
+        return write_complex(out, *(const float complex *)at), true;
+    case SHMA_COMPLEX128:
+        return write_complex(out, *(const double complex *)at), true;
+    }
+    error.status = SHMA_ERROR_INVALID_DTYPE;
+    snprintf(error.message, sizeof error.message, "C has no numbers of that dtype");
+    return false;
+}
+
+static bool write_array(FILE *out, const shma_array *array) {
+    fputs("{\"shape\":[", out);
+    for (size_t dimension = 0; dimension < shma_array_ndim(array); dimension++)
+        fprintf(out, "%s%" PRId64, dimension ? "," : "", shma_array_shape(array)[dimension]);
+    fputs("],\"elements\":[", out);
+    bool is_well = true;
+    for (size_t k = 0; k < shma_array_size(array) && is_well; k++) {
+        fputs(k ? "," : "", out);
+        is_well = write_number(out, shma_array_dtype(array), element(array, k));
+    }
+    fputs("]}", out);
+    return is_well;
+}
+
+static void write_text(FILE *out, const char *characters, size_t size_bytes) {
+    fputc('"', out);
+    for (size_t at = 0; at < size_bytes; at++)
+        if ((unsigned char)characters[at] < ' ' || strchr("\"\\", characters[at]))
+            fprintf(out, "\\u%04x", characters[at]);
+        else
+            fputc(characters[at], out);
+    fputc('"', out);
+}
+
+static void write_hex(FILE *out, const unsigned char *bytes, size_t count) {
+    fputc('"', out);
+    for (size_t i = 0; i < count; i++)
+        fprintf(out, "%02x", bytes[i]);
+    fputc('"', out);
+}
+
+static bool write_item(FILE *out, const shma_column *column, size_t index);
+
+static bool write_array_item(FILE *out, const shma_column *column, size_t index) {
+    shma_array *array = NULL;
+    if (shma_column_array(column, index, &array, &error))
+        return false;
+    const bool is_well = write_array(out, array);
+    shma_array_close(array);
+    return is_well;
+}
+
+// Writes so many items of a column, from `first` on.
+static bool write_items(FILE *out, const shma_column *column, size_t first, size_t count) {
+    bool is_well = true;
+    fputc('[', out);
+    for (size_t at = 0; at < count && is_well; at++) {
+        fputs(at ? "," : "", out);
+        is_well = write_item(out, column, first + at);
+    }
+    fputc(']', out);
+    return is_well;
+}
+
+static bool write_record(FILE *out, const shma_column *column, size_t index) {
+    bool is_well = true;
+    fputc('{', out);
+    for (size_t at = 0; at < shma_column_child_count(column) && is_well; at++) {
+        const shma_column *field = shma_column_child(column, at);
+        fputs(at ? "," : "", out);
+        write_text(out, shma_column_name(field), strlen(shma_column_name(field)));
+        fputc(':', out);
+        is_well = write_item(out, field, index);
+    }
+    fputc('}', out);
+    return is_well;
+}
+
+// Writes an item as JSON; if that fails, `error` says why.
+static bool write_item(FILE *out, const shma_column *column, size_t index) {
+    const shma_item_kind kind = shma_column_kind(column);
+    const void *data = NULL;
+    size_t bytes = 0, first = 0, count = 0;
+    if (shma_column_is_none(column, index))
+        return fputs("null", out) >= 0;
+    if (kind == SHMA_ITEM_ARRAY)
+        return write_array_item(out, column, index);
+    if (kind == SHMA_ITEM_RECORD)
+        return write_record(out, column, index);
+    if (kind == SHMA_ITEM_LIST)
+        return shma_column_range(column, index, &first, &count, &error) == SHMA_OK &&
+               write_items(out, shma_column_child(column, 0), first, count);
+    if (shma_column_item(column, index, &data, &bytes, &error))
+        return false;
+    if (kind == SHMA_ITEM_NUMBER)
+        return write_number(out, shma_column_dtype(column), data);
+    if (kind == SHMA_ITEM_STRING)
+        write_text(out, data, bytes);
+    else
+        write_hex(out, data, bytes);
+    return true;
+}
+
+// Answers what is written of a list, or of a field of it.
+static void say_of_list(words w, bool (*write)(FILE *out, const shma_column *column)) {
+    shma_list *list = NULL;
+    char *written = NULL;
+    size_t bytes = 0;
+    if (shma_list_attach(w[0], &list, &error)) {
+        say_error();
+        return;
+    }
+    const shma_column *items = shma_list_items(list);
+    FILE *out = open_memstream(&written, &bytes);
+    const bool is_well = write(out, *w[1] ? shma_column_field(items, w[1]) : items);
+    fclose(out);
+    if (is_well)
+        printf("ok %s", written);
+    else
+        say_error();
+    free(written);
+    shma_list_close(list);
+}
+
+static bool write_all(FILE *out, const shma_column *items) {
+    return write_items(out, items, 0, shma_column_count(items));
+}
+
+static bool write_made(FILE *out, shma_status status, shma_array *array) {
+    const bool is_well = status == SHMA_OK && write_array(out, array);
+    shma_array_close(array);
+    return is_well;
+}
+
+static bool write_values(FILE *out, const shma_column *items) {
+    shma_array *array = NULL;
+    const shma_status status = shma_column_values(items, &array, &error);
+    return write_made(out, status, array);
+}
+
+static bool write_offsets(FILE *out, const shma_column *items) {
+    shma_array *array = NULL;
+    const shma_status status = shma_column_offsets(items, &array, &error);
+    return write_made(out, status, array);
+}
+
+static void say_items(words w) { say_of_list(w, write_all); }
+
+static void say_values(words w) { say_of_list(w, write_values); }
+
+static void say_offsets(words w) { say_of_list(w, write_offsets); }
+
 static const struct {
     const char *name;
     void (*answer)(words);
@@ -851,6 +1174,10 @@ static const struct {
     {"attach", attach},
     {"publish", publish},
     {"receive", receive},
+    {"list", make_list},
+    {"items", say_items},
+    {"values", say_values},
+    {"offsets", say_offsets},
     {"make", make},
     {"share", share},
     {"view", view},

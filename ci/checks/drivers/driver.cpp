@@ -10,9 +10,11 @@
 #include <chrono>
 #include <complex>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
 #include <functional>
+#include <iomanip>
 #include <iostream>
 #include <iterator>
 #include <map>
@@ -20,9 +22,11 @@
 #include <optional>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <type_traits>
 #include <typeinfo>
+#include <utility>
 #include <vector>
 
 #include <shmarray.hpp>
@@ -30,7 +34,10 @@
 namespace {
 
 using shmarray::any_array;
+using shmarray::any_list;
 using shmarray::array;
+using shmarray::array_view;
+using shmarray::column_builder;
 using shmarray::far_end;
 using shmarray::strided_array;
 using namespace std::chrono_literals;
@@ -143,8 +150,7 @@ std::string compare(const strided_array<const T> &elements) {
 }
 
 template <class Elements>
-void fill_pattern(Elements &&elements) {
-    std::int64_t k = 0;
+void fill_pattern(Elements &&elements, std::int64_t k = 0) {
     for (auto &value : elements)
         value = pattern<std::remove_reference_t<decltype(value)>>(k++);
 }
@@ -274,6 +280,229 @@ shmarray::timeout timeout_of(const std::string &wait) {
     return wait == "poll" ? shmarray::timeout(0ns) : shmarray::timeout();
 }
 
+// Lists.
+constexpr std::int64_t list_count = 5;
+
+/// Item k of a list whose items are read as T, as list<T>::create takes it: here a number.
+template <class T>
+struct item {
+    static T at(std::int64_t k) { return pattern<T>(k); }
+};
+
+template <>
+struct item<std::string_view> {
+    static std::string at(std::int64_t k) {
+        static const std::string characters("é\0\"😀", 8);
+        static constexpr std::size_t bytes[list_count] = {0, 2, 3, 4, 8};
+        return characters.substr(0, bytes[k]);
+    }
+};
+
+template <>
+struct item<array_view<const std::byte>> {
+    static std::string at(std::int64_t k) {
+        return std::string("\0\x55\xaa\xff", 4).substr(0, static_cast<std::size_t>(k));
+    }
+};
+
+template <class T>
+array<T, 2> image_at(std::int64_t rows, std::int64_t k) {
+    auto elements = array<T, 2>::create({rows, 2});
+    fill_pattern(elements, k);
+    return elements;
+}
+
+template <class T>
+struct item<array_view<const T>> {
+    static array<T, 1> at(std::int64_t k) {
+        auto elements = array<T, 1>::create({k % 3});
+        fill_pattern(elements, k);
+        return elements;
+    }
+};
+
+template <class T>
+struct item<array_view<const T, 2>> {
+    static array<T, 2> at(std::int64_t k) { return image_at<T>(k % 3, k); }
+};
+
+template <class T>
+struct item<std::optional<T>> {
+    static std::optional<decltype(item<T>::at(0))> at(std::int64_t k) {
+        if (k % 3 == 1)
+            return std::nullopt;
+        return item<T>::at(k);
+    }
+};
+
+template <class T>
+struct item<shmarray::list<T>> {
+    static std::vector<decltype(item<T>::at(0))> at(std::int64_t k) {
+        std::vector<decltype(item<T>::at(0))> items;
+        for (std::int64_t j = 0; j < k % 3; ++j)
+            items.push_back(item<T>::at(k + j));
+        return items;
+    }
+};
+
+template <class T>
+std::vector<decltype(item<T>::at(0))> items_of(std::int64_t count = list_count) {
+    std::vector<decltype(item<T>::at(0))> items;
+    for (std::int64_t k = 0; k < count; ++k)
+        items.push_back(item<T>::at(k));
+    return items;
+}
+
+template <class T>
+any_array list_of(std::int64_t count = list_count) {
+    return shmarray::list<T>::create(items_of<T>(count)).array();
+}
+
+template <class T>
+column_builder column_of() {
+    return column_builder::of<T>(items_of<T>());
+}
+
+const std::vector<std::optional<double>> nothing(list_count);
+
+any_array list_of_records() {
+    using shmarray::list;
+    const auto points =
+        column_builder::records({{"x", column_of<double>()}, {"flag", column_of<bool>()}});
+    return list<shmarray::record>::create(
+               column_builder::records(
+                   {{"text", column_of<std::string_view>()},
+                    {"size", column_of<std::optional<std::int64_t>>()},
+                    {"sample", column_of<array_view<const float>>()},
+                    {"größe", column_of<list<std::optional<std::string_view>>>()},
+                    {"point", points},
+                    {"none", column_builder::of<std::optional<double>>(nothing)}}))
+        .array();
+}
+
+template <class T>
+any_array list_of_one_shape() {
+    std::vector<array<T, 2>> items;
+    for (std::int64_t k = 0; k < list_count; ++k)
+        items.push_back(image_at<T>(2, k));
+    return shmarray::list<array_view<const T, 2>>::create(items).array();
+}
+
+/// Makes a list of a kind that no dtype tells; null if it is none of them.
+any_array list_of_kind(const std::string &kind) {
+    using shmarray::list;
+    using std::optional;
+    using bytes = array_view<const std::byte>;
+    static const std::map<std::string, std::function<any_array()>> kinds = {
+        {"strings", [] { return list_of<std::string_view>(); }},
+        {"bytes", [] { return list_of<bytes>(); }},
+        {"images-|u1", [] { return list_of<array_view<const std::uint8_t, 2>>(); }},
+        {"images-<c8", [] { return list_of<array_view<const std::complex<float>, 2>>(); }},
+        {"same-<f4", list_of_one_shape<float>},
+        {"empty", [] { return list_of<double>(0); }},
+        {"nothing", [] { return list<optional<double>>::create(nothing).array(); }},
+        {"records", list_of_records},
+        {"maybe-<i8", [] { return list_of<optional<std::int64_t>>(); }},
+        {"maybe-strings", [] { return list_of<optional<std::string_view>>(); }},
+        {"maybe-bytes", [] { return list_of<optional<bytes>>(); }},
+        {"maybe-vectors-<f4", [] { return list_of<optional<array_view<const float>>>(); }},
+        {"maybe-images-|u1", [] { return list_of<optional<array_view<const std::uint8_t, 2>>>(); }},
+        {"lists-<i8", [] { return list_of<list<std::int64_t>>(); }},
+        {"lists-strings", [] { return list_of<list<std::string_view>>(); }},
+        {"lists-vectors-<f4", [] { return list_of<list<array_view<const float>>>(); }},
+        {"maybe-lists-bytes", [] { return list_of<optional<list<bytes>>>(); }},
+        {"lists-lists-maybe-strings",
+         [] { return list_of<list<list<optional<std::string_view>>>>(); }},
+    };
+    const auto found = kinds.find(kind);
+    return found == kinds.end() ? any_array() : found->second();
+}
+
+/// Returns a number as JSON. With so many digits every float has its own text.
+template <class T>
+std::string json_of(T number) {
+    std::ostringstream text;
+    text.precision(17);
+    if constexpr (std::is_same_v<T, bool>)
+        text << (number ? "true" : "false");
+    else if constexpr (std::is_integral_v<T>)
+        text << +number;
+    else if constexpr (is_complex<T>::value)
+        text << '[' << json_of(number.real()) << ',' << json_of(number.imag()) << ']';
+    else
+        text << std::showpoint << static_cast<double>(number);
+    return text.str();
+}
+
+std::string json_of_text(std::string_view characters) {
+    std::ostringstream text;
+    text << '"' << std::hex << std::setfill('0');
+    for (const char character : characters) {
+        if (static_cast<unsigned char>(character) < ' ' || character == '"' || character == '\\')
+            text << "\\u" << std::setw(4) << +character;
+        else
+            text << character;
+    }
+    return text.str() + '"';
+}
+
+/// Joins what `one` returns for each number below `count`.
+template <class One>
+std::string joined(std::size_t count, One one) {
+    std::string all;
+    for (std::size_t at = 0; at < count; ++at)
+        all += (at == 0 ? "" : ",") + one(at);
+    return all;
+}
+
+template <class View>
+std::string json_of_array(const View &elements) {
+    const auto &shape = elements.shape();
+    return "{\"shape\":[" + joined(shape.size(), [&](auto at) { return json_of(shape[at]); }) +
+           "],\"elements\":[" +
+           joined(elements.size(), [&](auto at) { return json_of(elements.begin()[at]); }) + "]}";
+}
+
+std::string json_of_item(const any_list &items, std::size_t index) {
+    using shmarray::item_kind;
+    const auto of_column = [&](auto zero) {
+        using T = decltype(zero);
+        if (items.ndim() == 0)
+            return json_of(items.as<T>()[index]);
+        if (items.ndim() == 1)
+            return json_of_array(items.as<array_view<const T>>()[index]);
+        return json_of_array(items.as<array_view<const T, 2>>()[index]);
+    };
+    if (items.is_none(index))
+        return "null";
+    switch (items.kind()) {
+    case item_kind::number:
+    case item_kind::array:
+        return with_type(items.dtype_text(), of_column);
+    case item_kind::bytes: {
+        const auto bytes = items.as<array_view<const unsigned char>>()[index];
+        return bytes.empty() ? "\"\"" : json_of_text(hex({bytes.begin(), bytes.end()}));
+    }
+    case item_kind::list: {
+        const any_list part = items.as<any_list>()[index];
+        return "[" + joined(part.size(), [&](auto at) { return json_of_item(part, at); }) + "]";
+    }
+    case item_kind::record: {
+        const auto names = items.names();
+        const auto field = [&](auto at) {
+            return json_of_text(names[at]) + ":" + json_of_item(items.field(names[at]), index);
+        };
+        return "{" + joined(names.size(), field) + "}";
+    }
+    default:
+        return json_of_text(items.as<std::string_view>()[index]);
+    }
+}
+
+std::string json_of_items(const any_list &items) {
+    return "[" + joined(items.size(), [&](auto at) { return json_of_item(items, at); }) + "]";
+}
+
 class Driver {
   public:
     std::string answer(const std::string &line) {
@@ -320,6 +549,12 @@ class Driver {
              [](Driver &d, const words &w) { return ok(d[w[0]].array.handle_to_send()); }},
             {"publish", [](Driver &d, const words &w) { return d.publish(w[0], w[1]); }},
             {"receive", [](Driver &, const words &w) { return receive(w[0]); }},
+            {"list", [](Driver &d, const words &w) { return d.make_list(w[0], w[1]); }},
+            {"items",
+             [](Driver &, const words &w) {
+                 const auto items = any_list::attach(w[0]);
+                 return ok(json_of_items(w.size() > 1 ? items.field(w[1]) : items));
+             }},
             {"make", [](Driver &d, const words &w) { return d.make(w); }},
             {"share", [](Driver &d, const words &w) { return d.share(w[0], w[1], w[2]); }},
             {"view",
@@ -503,6 +738,16 @@ class Driver {
             return found == pattern<T>(100) ? "ok" : bad(held.size() - 1, found);
         }
     };
+
+    std::string make_list(const std::string &key, const std::string &kind) {
+        if (auto made = list_of_kind(kind))
+            return keep(key, std::move(made), {});
+        const bool is_vectors = kind.rfind("vectors-", 0) == 0;
+        return with_type(is_vectors ? kind.substr(8) : kind, [&](auto zero) {
+            using T = decltype(zero);
+            return keep(key, is_vectors ? list_of<array_view<const T>>() : list_of<T>(), {});
+        });
+    }
 
     std::string make(const words &given) {
         shmarray::options options;

@@ -4,6 +4,7 @@ README.md says what each command does. All elements are read and written by NumP
 """
 
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -40,6 +41,20 @@ LAYOUTS = {
     "empty": ((0, 3), "C", lambda a: a),
 }
 
+LIST_LENGTH = 5
+CHARACTERS = 'é\0"😀'
+FIELDS = {
+    "records": {
+        "text": "strings",
+        "size": "maybe-<i8",
+        "sample": "vectors-<f4",
+        "größe": "lists-maybe-strings",
+        "point": "points",
+        "none": "nothing",
+    },
+    "points": {"x": "<f8", "flag": "|b1"},
+}
+
 
 def pattern(k, dtype):
     """The value of element k."""
@@ -64,8 +79,8 @@ def wrap(value, bits, low):
     return (value - low) % (1 << bits) + low
 
 
-def fill_pattern(array):
-    for k, index in enumerate(np.ndindex(array.shape)):
+def fill_pattern(array, first=0):
+    for k, index in enumerate(np.ndindex(array.shape), first):
         array[index] = pattern(k, array.dtype)
 
 
@@ -74,6 +89,63 @@ def compared(array):
         if array[index] != pattern(k, array.dtype):
             return f"bad {k} {array[index]}"
     return f"ok {array.size}"
+
+
+def item(kind, k):
+    """Item k of a list of this kind."""
+    form, _, rest = kind.partition("-")
+    match form:
+        case "maybe":
+            return None if k % 3 == 1 else item(rest, k)
+        case "lists":
+            return [item(rest, k + j) for j in range(k % 3)]
+        case "vectors":
+            return elements(rest, (k % 3,), k)
+        case "images":
+            return elements(rest, (k % 3, 2), k)
+        case "same":
+            return elements(rest, (2, 2), k)
+        case "strings":
+            return CHARACTERS[:k]
+        case "bytes":
+            return b"\x00\x55\xaa\xff"[:k]
+        case "nothing":
+            return None
+        case "pickles":
+            return CHARACTERS[:k] if k % 2 else k
+        case "records" | "points":
+            return {name: item(field, k) for name, field in FIELDS[form].items()}
+    return elements(kind, (), k)[()]
+
+
+def elements(dtype, shape, first):
+    array = np.empty(shape, dtype)
+    fill_pattern(array, first)
+    return array
+
+
+def plain(item):
+    """An item as JSON has it."""
+    match item:
+        case np.ndarray():
+            return {"shape": item.shape, "elements": [plain(element) for element in item.flat]}
+        case np.generic():
+            return plain(item.item())
+        case complex():
+            return [item.real, item.imag]
+        case bytes():
+            return item.hex()
+        case dict():
+            return {name: plain(part) for name, part in item.items()}
+        case list() | tuple():
+            return [plain(part) for part in item]
+    return item
+
+
+def plain_record(fields, item):
+    """A record as JSON has it, of whatever class it is."""
+    values = [item[name] for name in fields] if isinstance(item, dict) else item
+    return dict(zip(fields, map(plain, values), strict=True))
 
 
 def last(array):
@@ -231,6 +303,30 @@ class Driver:
         channel = shmarray.Channel.open(handle_or_name)
         with channel.receive_message() as message:
             return f"{compared(message.array)} {message.meta.decode()}"
+
+    def do_list(self, key, kind):
+        items = (item(kind, k) for k in range(LIST_LENGTH if kind != "empty" else 0))
+        if kind == "dictionary":
+            made = shmarray.Dict({item("strings", k): item("<i8", k) for k in range(LIST_LENGTH)})
+        else:
+            made = shmarray.List(items)
+        self.held.keep(key, made)
+        return self.do_handle(key)
+
+    def do_items(self, handle, *fields):
+        items = attached_list(handle, *fields)
+        named = items.fields
+        found = [
+            plain_record(named, item) if named and item is not None else plain(item)
+            for item in items
+        ]
+        return f"ok {json.dumps(found, ensure_ascii=False)}"
+
+    def do_values(self, handle, *fields):
+        return f"ok {json.dumps(plain(attached_list(handle, *fields).values))}"
+
+    def do_offsets(self, handle, *fields):
+        return f"ok {json.dumps(plain(attached_list(handle, *fields).offsets))}"
 
     def do_make(self, key, count, value, name="-", mode="600", persist="0"):
         options = {} if name == "-" else {"name": name, "persist": persist == "1"}
@@ -443,6 +539,13 @@ class Driver:
                 with back.loan() as frame:
                     frame[0] = first
         return "ok"
+
+
+def attached_list(handle, *fields):
+    found = shmarray.attach(handle)
+    if not isinstance(found, shmarray.List):
+        raise TypeError(f"it is no list: {type(found).__name__}")
+    return functools.reduce(shmarray.List.field, fields, found)
 
 
 def attach_all(handles):

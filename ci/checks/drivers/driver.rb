@@ -2,6 +2,7 @@
 
 # The driver of Shmarray::Array. README.md says how it must answer.
 
+require "json"
 require "shmarray"
 
 # The commands of the line protocol; a subclass implements them for its arrays.
@@ -23,6 +24,17 @@ class Driver
     "exit" => -> { exit }, "raise" => -> { raise UncaughtError }, "_exit" => -> { exit!(0) },
     "kill" => -> { Process.kill(:KILL, Process.pid) },
     "abort" => -> { Process.kill(:ABRT, Process.pid) || sleep }
+  }.freeze
+
+  LIST = Shmarray::List
+  LIST_SIZE = 5
+  CHARACTERS = "é\0\"😀"
+  FIELDS = {
+    "records" => {
+      "text" => "strings", "size" => "maybe-<i8", "sample" => "vectors-<f4",
+      "größe" => "lists-maybe-strings", "point" => "points", "none" => "nothing"
+    },
+    "points" => { "x" => "<f8", "flag" => "|b1" }
   }.freeze
 
   # Ends the program as an error of a user's does.
@@ -102,6 +114,25 @@ class Driver
     channel.receive { |array, message| "#{compare(array, channel.dtype)} #{message.meta}" }
   ensure
     channel&.close
+  end
+
+  def do_list(key, kind)
+    size = kind == "empty" ? 0 : LIST_SIZE
+    list = self.class::LIST.new(Array.new(size) { |k| item(kind, k) })
+    @held[key] = list
+    "ok #{list.handle}"
+  end
+
+  def do_items(handle, *fields)
+    "ok #{JSON.generate(attached_list(handle, fields).map { |item| plain(item) })}"
+  end
+
+  def do_values(handle, *fields)
+    "ok #{JSON.generate(plain(attached_list(handle, fields).values))}"
+  end
+
+  def do_offsets(handle, *fields)
+    "ok #{JSON.generate(plain(attached_list(handle, fields).offsets))}"
   end
 
   # The first element is written last: where it is there, all are.
@@ -402,6 +433,43 @@ class Driver
     retry # it polls
   end
 
+  # Item k of a list of this kind.
+  def item(kind, number)
+    form, rest = kind.split("-", 2)
+    case form
+    when "maybe" then number % 3 == 1 ? nil : item(rest, number)
+    when "lists" then Array.new(number % 3) { |j| item(rest, number + j) }
+    when "vectors" then elements(rest, [number % 3], number)
+    when "images" then elements(rest, [number % 3, 2], number)
+    when "same" then elements(rest, [2, 2], number)
+    when "strings" then CHARACTERS[0, number]
+    when "bytes" then "\x00\x55\xaa\xff".b[0, number]
+    when "nothing" then nil
+    when *FIELDS.keys then FIELDS[form].transform_values { |field| item(field, number) }
+    else pattern(kind, number)
+    end
+  end
+
+  def elements(dtype, shape, first)
+    make(dtype, shape).tap { |array| fill_pattern(array, dtype, first) }
+  end
+
+  def attached_list(handle, fields)
+    fields.reduce(self.class::LIST.attach(handle)) { |list, name| list.field(name) }
+  end
+
+  # An item as JSON has it.
+  def plain(item)
+    case item
+    when Hash then item.transform_values { |part| plain(part) }
+    when Array then item.map { |part| plain(part) }
+    when String then item.encoding == Encoding::BINARY ? item.unpack1("H*") : item
+    when Complex then item.rectangular
+    when nil, true, false, Numeric then item
+    else { shape: item.shape, elements: indices(item).map { |index| plain(get(item, index)) } }
+    end
+  end
+
   def make_channel(name, dtype, shape)
     CHANNEL.create(name, dtype, shape)
   end
@@ -440,8 +508,8 @@ class Driver
     first ? first.product(*rest) : [[]]
   end
 
-  def fill_pattern(array, dtype)
-    indices(array).each_with_index { |index, k| set(array, index, pattern(dtype, k)) }
+  def fill_pattern(array, dtype, first = 0)
+    indices(array).each.with_index(first) { |index, k| set(array, index, pattern(dtype, k)) }
   end
 
   def compare(array, dtype)

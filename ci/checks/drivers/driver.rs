@@ -12,8 +12,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use shmarray::{
-    Access, Array, Channel, ChannelOptions, DType, DTypeKind, Delivered, Error, Layout, Loaned,
-    Number, Options, Order, Pipe, Received, Sent, WhenFull,
+    Access, Array, Channel, ChannelOptions, Column, ColumnBuilder, ColumnKind, DType, DTypeKind,
+    Delivered, Dict, Error, Layout, List, Loaned, Number, Options, Order, Pipe, Received, Sent,
+    WhenFull,
 };
 
 const WARM_UP: u64 = 100;
@@ -64,6 +65,18 @@ impl Driver {
             ["attach", key, access, handle] => self.attach(key, access, handle),
             ["publish", name, dtype] => self.publish(name, dtype),
             ["receive", handle_or_name] => receive(handle_or_name),
+            ["list", key, "dictionary"] => {
+                let made = Dict::create(column("strings")?, column("<i8")?, &Options::new())?;
+                self.keep(key, made.as_list().array().expect("it is new").clone(), None)
+            }
+            ["list", key, kind] => {
+                let made = List::create(column(kind)?, &Options::new())?;
+                self.keep(key, made.array().expect("it is new").clone(), None)
+            }
+            ["items" | "values" | "offsets", handle, ref field @ ..] => {
+                let list = List::attach(handle)?;
+                of_column(words[0], field_of(&list, field))
+            }
             ["make", key, count, value, ref rest @ ..] => self.make(key, count, value, rest),
             ["share", key, count, value] => self.share(key, number(count), number(value)),
             ["view", key, other] => {
@@ -527,6 +540,153 @@ fn time_answer(name: &str, timeout: Option<Duration>) -> Answer {
         send_first(&back, first)?;
     }
     ok("")
+}
+
+// Lists.
+
+const LIST_LEN: u64 = 5;
+const CHARACTERS: &str = "é\0\"😀";
+const RECORD_FIELDS: &[(&str, &str)] = &[
+    ("text", "strings"),
+    ("size", "maybe-<i8"),
+    ("sample", "vectors-<f4"),
+    ("größe", "lists-maybe-strings"),
+    ("point", "points"),
+    ("none", "nothing"),
+];
+const POINT_FIELDS: &[(&str, &str)] = &[("x", "<f8"), ("flag", "|b1")];
+
+/// Splits a kind: `lists-strings` are lists of strings.
+fn split(kind: &str) -> (&str, &str) {
+    kind.split_once('-').unwrap_or((kind, ""))
+}
+
+fn column(kind: &str) -> Result<ColumnBuilder, Error> {
+    let mut column = empty_column(kind)?;
+    let len = if kind == "empty" { 0 } else { LIST_LEN };
+    (0..len).try_for_each(|k| push(&mut column, kind, k))?;
+    Ok(column)
+}
+
+fn empty_column(kind: &str) -> Result<ColumnBuilder, Error> {
+    let records = |fields: &[(&str, &str)]| {
+        let columns = fields.iter().map(|(name, kind)| Ok((*name, empty_column(kind)?)));
+        ColumnBuilder::records(columns.collect::<Result<Vec<_>, Error>>()?)
+    };
+    match split(kind) {
+        ("maybe", rest) => empty_column(rest),
+        ("lists", rest) => empty_column(rest).map(ColumnBuilder::lists),
+        ("vectors", dtype) => ColumnBuilder::arrays(DType::parse(dtype)?, 1),
+        ("images" | "same", dtype) => ColumnBuilder::arrays(DType::parse(dtype)?, 2),
+        ("strings", _) => Ok(ColumnBuilder::strings()),
+        ("bytes", _) => Ok(ColumnBuilder::bytes()),
+        ("nothing" | "empty", _) => Ok(ColumnBuilder::nothing()),
+        ("records", _) => records(RECORD_FIELDS),
+        ("points", _) => records(POINT_FIELDS),
+        (dtype, _) => ColumnBuilder::numbers(DType::parse(dtype)?),
+    }
+}
+
+/// Adds item k of a list of this kind.
+fn push(column: &mut ColumnBuilder, kind: &str, k: u64) -> Result<(), Error> {
+    match split(kind) {
+        ("maybe", _) if k % 3 == 1 => column.push_none(),
+        ("nothing", _) => column.push_none(),
+        ("maybe", rest) => push(column, rest, k),
+        ("lists", rest) => {
+            let items = column.field_mut(0).expect("lists have one column");
+            (k..k + k % 3).try_for_each(|k| push(items, rest, k))?;
+            column.push_list()
+        }
+        ("vectors", dtype) => column.push_array(&[k % 3], &elements(dtype, k, k % 3)?),
+        ("images", dtype) => column.push_array(&[k % 3, 2], &elements(dtype, k, k % 3 * 2)?),
+        ("same", dtype) => column.push_array(&[2, 2], &elements(dtype, k, 4)?),
+        ("strings", _) => {
+            column.push_string(&CHARACTERS.chars().take(k as usize).collect::<String>())
+        }
+        ("bytes", _) => column.push_bytes(&[0x00, 0x55, 0xaa, 0xff][..k as usize]),
+        ("records", _) => push_record(column, RECORD_FIELDS, k),
+        ("points", _) => push_record(column, POINT_FIELDS, k),
+        (dtype, _) => column.push_number(&elements(dtype, k, 1)?),
+    }
+}
+
+fn push_record(column: &mut ColumnBuilder, fields: &[(&str, &str)], k: u64) -> Result<(), Error> {
+    for (at, (_, kind)) in fields.iter().enumerate() {
+        push(column.field_mut(at).expect("it has these fields"), kind, k)?;
+    }
+    column.push_records(1)
+}
+
+/// Returns the bytes of so many elements, from pattern(k) on.
+fn elements(dtype: &str, k: u64, count: u64) -> Result<Vec<u8>, Error> {
+    let array = Array::create(DType::parse(dtype)?, &[count], &Options::new())?;
+    for at in 0..count {
+        array.set_number(&[at], pattern(array.dtype(), (k + at) as i64))?;
+    }
+    array.to_bytes()
+}
+
+fn field_of<'a>(list: &'a List, field: &[&str]) -> Column<'a> {
+    let items = list.items();
+    field.iter().fold(items, |column, name| column.field(name).expect("it is a field"))
+}
+
+/// Answers what a column has, as JSON.
+fn of_column(what: &str, column: Column<'_>) -> Answer {
+    ok(match what {
+        "items" => items(column, 0..column.len())?,
+        "values" => of_elements(&column.values()?)?,
+        _ => of_elements(&column.offsets()?)?,
+    })
+}
+
+fn items(column: Column<'_>, range: std::ops::Range<u64>) -> Result<String, Error> {
+    let items: Vec<String> = range.map(|at| item(column, at)).collect::<Result<_, _>>()?;
+    Ok(format!("[{}]", items.join(",")))
+}
+
+fn item(column: Column<'_>, at: u64) -> Result<String, Error> {
+    if column.is_none(at)? {
+        return Ok("null".to_owned());
+    }
+    match column.kind() {
+        ColumnKind::Numbers => Ok(of_number(column.number(at)?.expect("it is not None"))),
+        ColumnKind::Arrays => of_elements(&column.array(at)?),
+        ColumnKind::Strings => column.string(at).map(|text| of_text(&text)),
+        ColumnKind::Records => {
+            let field = |field: Column<'_>| Ok(of_text(field.name()) + ":" + &item(field, at)?);
+            let fields: Vec<String> = column.children().map(field).collect::<Result<_, Error>>()?;
+            Ok(format!("{{{}}}", fields.join(",")))
+        }
+        ColumnKind::Lists => {
+            items(column.children().next().expect("lists have one column"), column.list(at)?)
+        }
+        _ => {
+            let bytes = column.bytes(at)?;
+            Ok(of_text(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
+        }
+    }
+}
+
+fn of_elements(array: &Array) -> Answer {
+    let elements = indices(array.shape()).map(|index| array.get_number(&index).map(of_number));
+    let elements: Vec<String> = elements.collect::<Result<_, _>>()?;
+    Ok(format!(r#"{{"shape":{:?},"elements":[{}]}}"#, array.shape(), elements.join(",")))
+}
+
+fn of_number(number: Number) -> String {
+    match number {
+        Number::Bool(truth) => truth.to_string(),
+        Number::Integer(whole) => whole.to_string(),
+        Number::Float(float) => format!("{float:?}"),
+        Number::Complex(re, im) => format!("[{re:?},{im:?}]"),
+    }
+}
+
+/// serde_json sorts the fields of a record, so it writes only texts.
+fn of_text(text: &str) -> String {
+    serde_json::Value::from(text).to_string()
 }
 
 fn make(dtype: DType, layout: &str) -> Result<Array, Error> {

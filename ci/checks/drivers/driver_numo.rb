@@ -3,7 +3,6 @@
 # The driver of Numo arrays. README.md says how it must answer.
 # If Numo has no class for a dtype, the driver attaches a Shmarray::Array and answers its bytes.
 
-require "json"
 require "numo/shared"
 require_relative "driver"
 
@@ -14,6 +13,7 @@ class NumoDriver < Driver
     "<f4" => Numo::SFloat, "<f8" => Numo::DFloat, "<c8" => Numo::SComplex, "<c16" => Numo::DComplex
   }.freeze
   CHANNEL = Numo::Shared::Channel
+  LIST = Numo::Shared::List
 
   def do_hello
     "ok numo #{Numo::NArray::VERSION}"

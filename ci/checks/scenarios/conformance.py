@@ -14,6 +14,7 @@ import shutil
 import sys
 import tempfile
 
+import lists
 from drivers import CHECKS, COMMANDS, NUMO_ABSENT, Process, has_numo, junit
 
 GOLDEN = CHECKS / "golden"
@@ -189,6 +190,7 @@ def run_pairs(drivers, tally):
             pair(drivers[maker], other, dtype, layout, dtype in has[user], tally)
             if layout == "c" and dtype in has[user]:
                 channel_pair(drivers[maker], other, dtype, tally)
+        lists.run_pair(drivers[maker], other, tally)
         table[maker, user] = (tally.passed - before, len(tally.failed) - failed)
     return table
 
@@ -227,6 +229,7 @@ def main():
             print(hello[3:])
             driver.ask("create a <i4 c")  # its first use, so that it sweeps no golden file
             walk_golden(driver, directory, tally)
+            lists.walk_golden(driver, directory, tally)
         table = run_pairs(drivers, tally)
         for driver in drivers.values():
             for process in (driver, driver.twin):

@@ -3,6 +3,7 @@
 #define SHMARRAY_ANY_LIST_HPP
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,7 +33,7 @@ enum class item_kind : shma_item_kind {
 };
 
 /// A list whose items are known only at run time. as() gives it an item type. A list with one
-/// converts to it.
+/// converts to it. It is an item type itself: list<any_list> reads lists of any items.
 class any_list {
   public:
     any_list() = default;
@@ -127,6 +128,9 @@ class any_list {
     const shma_column *get() const noexcept { return column_; }
 
   private:
+    template <class, class>
+    friend struct detail::item_of;
+
     any_list(detail::list_owner opened, const shma_column *column, std::size_t first,
              std::size_t count) noexcept
         : owner_(std::move(opened)), column_(column), first_(first), count_(count) {}
@@ -142,6 +146,35 @@ class any_list {
     const shma_column *column_ = nullptr;
     std::size_t first_ = 0, count_ = 0;
 };
+
+namespace detail {
+
+/// Lists of any items, which are read as such a list only.
+template <>
+struct item_of<any_list> {
+    struct state {
+        bool has_none = false;
+    };
+
+    static result<state> prepare(const shma_column *column) {
+        if (auto kind = check_kind(column, SHMA_ITEM_LIST); !kind)
+            return kind.error();
+        return state{has_none(column)};
+    }
+
+    static std::int32_t read(const list_owner &owner, const shma_column *column, const state &known,
+                             std::size_t index, any_list &item, shma_error &why) {
+        std::size_t first = 0, count = 0;
+        if (known.has_none && shma_column_is_none(column, index) != 0)
+            return refuse_none(why, index);
+        const std::int32_t status = shma_column_range(column, index, &first, &count, &why);
+        if (status == SHMA_OK)
+            item = any_list(owner, shma_column_child(column, 0), first, count);
+        return status;
+    }
+};
+
+} // namespace detail
 
 } // namespace SHMARRAY_MODE
 } // namespace shmarray

@@ -113,6 +113,7 @@ class list_iterator {
 ///     std::span<const std::byte> bytes, and so array_view<const std::byte>
 ///     record                     records; field<T>("name") is the list of one of their fields
 ///     list<T>                    lists
+///     any_list                   lists whose items are known only at run time
 ///     std::optional<T>           any of these, or None
 ///
 /// Views are valid as long as an object of their list. A list never changes, so a copy of the
