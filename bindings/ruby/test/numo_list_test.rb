@@ -76,7 +76,8 @@ class NumoListTest < NumoTest
   def test_a_dtype_without_a_class_is_for_the_other_list
     list = Shmarray::List.new([Shmarray::Array.create(:float16, 2)])
     found = List.attach(list.handle)
-    assert_refused(TypeError, /float16|<f2/) { found[0] }
+    assert_refused(TypeError, /float16; Shmarray::List.attach reads it/) { found[0] }
+    assert_refused(TypeError, /float16; Shmarray::List.attach reads it/) { found.values }
     assert_equal [0.0, 0.0], Shmarray::List.attach(found.handle)[0].to_a
   end
 

@@ -338,6 +338,7 @@ impl ListObject {
 
     /// Returns the array of a part of the list, as an object that nobody can write to.
     fn made(&self, ruby: &Ruby, array: Array) -> Result<Value, Error> {
+        self.maker.check(ruby, array.dtype(), "Shmarray::List.attach")?;
         let made = self.maker.make(ruby, array)?;
         made.freeze();
         Ok(made)

@@ -26,7 +26,7 @@ impl Maker {
     }
 
     /// Raises if no array of this dtype can be made.
-    pub(super) fn check(self, ruby: &Ruby, dtype: &DType, reader: &str) -> Result<(), Error> {
+    pub(crate) fn check(self, ruby: &Ruby, dtype: &DType, reader: &str) -> Result<(), Error> {
         self.refusal(dtype, reader).map_or(Ok(()), |text| Err(type_error(ruby, text)))
     }
 
