@@ -170,6 +170,7 @@ HOMONYMS_EXCEPTED = {
     ("bindings/python/python/", "WorkerLost"): "the same error, which is also BrokenProcessPool",
     ("bindings/ruby/lib/", "Array"): "one class, opened in each of its files",
     ("bindings/ruby/lib/", "Channel"): "Numo's channel is a Shmarray::Channel",
+    ("bindings/ruby/lib/", "Dict"): "Numo's dictionary is a Shmarray::Dict",
     ("bindings/ruby/lib/", "List"): "Numo's list is a Shmarray::List",
     ("bindings/ruby/lib/", "NpzFile"): "Numo's file is a Shmarray::NpzFile",
 }

@@ -135,5 +135,6 @@ require "shmarray/io_buffer"
 require "shmarray/dlpack"
 require "shmarray/npy"
 require "shmarray/list"
+require "shmarray/dict"
 require "shmarray/pipe" if defined?(Shmarray::Pipe)
 require "shmarray/channel" if defined?(Shmarray::Channel)

@@ -38,7 +38,8 @@ end
 class SharedMemoryTest < Minitest::Test
   # What the documentation and the signatures are of.
   PUBLIC_MODULES = [
-    Shmarray, Shmarray::Array, Shmarray::NpzFile, Shmarray::List, Shmarray::Pipe, Shmarray::Message,
+    Shmarray, Shmarray::Array, Shmarray::NpzFile, Shmarray::List, Shmarray::Dict, Shmarray::Pipe,
+    Shmarray::Message,
     *(if NUMO
         [Numo::Shared, Numo::Shared::NpzFile, Numo::Shared::Reference, Numo::Parallel,
          Numo::Parallel::Break]

@@ -14,6 +14,7 @@ Shmarray.send(:bind_numo)
 require "numo/shared/channel" if defined?(Shmarray::Channel)
 require "numo/shared/guards"
 require "numo/shared/list"
+require "numo/shared/dict"
 require "numo/shared/npy"
 require "numo/shared/reference"
 

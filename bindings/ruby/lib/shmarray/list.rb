@@ -39,7 +39,7 @@ module Shmarray
     OF_NUMO = false
     NONE = Object.new.freeze
     private_constant :INSPECT_LIMIT, :OF_NUMO, :NONE, :Builder
-    private_class_method :open, :open_file
+    private_class_method :open, :open_dumped, :open_file
 
     class << self
       # Creates a list of all items, in one pass.
@@ -107,13 +107,13 @@ module Shmarray
         open_file(File.path(path), { name: name, persist: persist, mode: mode }, of_numo)
       end
 
-      # Returns the list that was dumped, or the field or part of one.
+      # Returns the list that was dumped, or the field or part of one, or of a dictionary.
       # @param text [String] of {List#_dump}
       # @return [List]
       # @raise [Errno::ENOENT] if the list is gone
       def _load(text)
         *place, handle = text.dup.force_encoding(Encoding::UTF_8).split(" ", 5)
-        attach(handle).send(:at_place, *place.map { |number| Integer(number) })
+        open_dumped(handle, of_numo).send(:at_place, *place.map { |number| Integer(number) })
       end
 
       private
@@ -186,7 +186,8 @@ module Shmarray
     #   Returns the line of text by which any process on the machine can {.attach} the list while
     #   some process holds it. The handle itself holds nothing.
     #   @return [String]
-    #   @raise [ArgumentError] for a field or a part: attach the list, and take it there
+    #   @raise [ArgumentError] for a field or a part, also of a dictionary: attach the whole, and
+    #     take it there
 
     # @!method handle_to_send
     #   Returns a handle that holds the list, as {Array#handle_to_send} does.

@@ -24,7 +24,7 @@
 //! | `sources` | private arrays that are being copied while other threads run |
 //! | `numo_shared` | the module `Numo::Shared` |
 //! | `npy` | NPY and NPZ files: `Shmarray.load_npy` and its relatives, `Shmarray::NpzFile` |
-//! | `list` | the class `Shmarray::List`, and its private builder |
+//! | `list` | the classes `Shmarray::List` and `Shmarray::Dict`, and their private builders |
 //! | `assign` | `Shmarray::Array#[]=` and `#fill` |
 //! | `wrap` | Numo's arrays, buffers and exported MemoryViews, as arrays |
 //! | `message` | the classes `Shmarray::Pipe` and `Shmarray::Message` |

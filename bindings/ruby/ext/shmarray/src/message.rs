@@ -141,7 +141,7 @@ impl PipeObject {
     }
 }
 
-/// Converts a `Shmarray::Array`, a Numo array in shared memory, or a list.
+/// Converts a `Shmarray::Array`, a Numo array in shared memory, a list or a dictionary.
 fn sendable(ruby: &Ruby, value: Value) -> Result<Held, Error> {
     if let Some(found) = array_of(ruby, value) {
         return found;

@@ -131,8 +131,14 @@ pub(crate) fn make_part(
 /// Returns the text of the error for a dtype without a class in Numo. `reader` is the method that
 /// reads it.
 pub(crate) fn no_class(dtype: &DType, reader: &str) -> String {
-    if dtype.is_by_name() && dtype.name() == "list" {
-        return "it is a list, and no array; Numo::Shared::List.attach reads it".into();
+    match dtype.name() {
+        "list" if dtype.is_by_name() => {
+            return "it is a list, and no array; Numo::Shared::List.attach reads it".into();
+        }
+        "dict" if dtype.is_by_name() => {
+            return "it is a dictionary, and no array; Numo::Shared::Dict.attach reads it".into();
+        }
+        _ => {}
     }
     format!("Numo has no class for dtype {dtype}; {reader} reads it")
 }

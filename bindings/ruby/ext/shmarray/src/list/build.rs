@@ -77,27 +77,35 @@ impl BuilderObject {
         let maker = Maker::new(ruby, is_numo)?;
         let items = this.items.take().ok_or_else(|| is_over(ruby))?;
         let options = &this.options;
-        let bytes = usize::try_from(items.size_bytes()).unwrap_or(usize::MAX);
-        let list = stoppable(bytes, |caller| {
-            let mut attempt = 0;
-            List::create_with_room(items, options, |error| {
-                attempt += 1;
-                let make =
-                    || Ruby::get().map_or(Ok(false), |ruby| made_room(&ruby, error, attempt));
-                caller.call(make).unwrap_or(false)
-            })
+        let list = created(items.size_bytes(), |make_room| {
+            List::create_with_room(items, options, make_room)
         })?;
         let array = read_only(ruby, shared_array(ruby, &list.or_raise(ruby)?)?)?;
         ListObject::whole(ruby, class, List::of(array).or_raise(ruby)?, maker)
     }
 }
 
-fn is_over(ruby: &Ruby) -> Error {
+/// Calls a function of core that creates a list of so many bytes, and makes room while it may help.
+pub(super) fn created<T: Send>(
+    size_bytes: u64,
+    create: impl FnOnce(&mut dyn FnMut(&shmarray::Error) -> bool) -> T + Send,
+) -> Result<T, Error> {
+    stoppable(usize::try_from(size_bytes).unwrap_or(usize::MAX), |caller| {
+        let mut attempt = 0;
+        create(&mut |error| {
+            attempt += 1;
+            let make = || Ruby::get().map_or(Ok(false), |ruby| made_room(&ruby, error, attempt));
+            caller.call(make).unwrap_or(false)
+        })
+    })
+}
+
+pub(super) fn is_over(ruby: &Ruby) -> Error {
     argument_error(ruby, "the items are a list already")
 }
 
 /// Why an item was refused, and where it is within the items above it; or an exception of Ruby.
-enum Failure {
+pub(super) enum Failure {
     Refused { class: ExceptionClass, reason: String, within: Vec<String> },
     Raised(Error),
 }
@@ -107,14 +115,14 @@ impl Failure {
         self.of(format!("item {index}"))
     }
 
-    fn of(mut self, what: String) -> Self {
+    pub(super) fn of(mut self, what: String) -> Self {
         if let Self::Refused { within, .. } = &mut self {
             within.push(what);
         }
         self
     }
 
-    fn into_error(self) -> Error {
+    pub(super) fn into_error(self) -> Error {
         match self {
             Self::Refused { class, reason, within } => {
                 let mut text = String::new();
@@ -228,7 +236,12 @@ fn accepted<T>(ruby: &Ruby, result: shmarray::Result<T>) -> Result<T, Failure> {
 }
 
 /// Adds an item to a column at this depth.
-fn push(ruby: &Ruby, column: &mut ColumnBuilder, item: Value, depth: usize) -> Result<(), Failure> {
+pub(super) fn push(
+    ruby: &Ruby,
+    column: &mut ColumnBuilder,
+    item: Value,
+    depth: usize,
+) -> Result<(), Failure> {
     if item.is_nil() {
         return accepted(ruby, column.push_none());
     }
@@ -406,9 +419,9 @@ fn names_of(ruby: &Ruby, record: RHash) -> Result<Vec<String>, Failure> {
     Ok(names)
 }
 
-/// Returns the text of a key: a Symbol or a String in UTF-8.
-fn name_of(ruby: &Ruby, key: Value) -> Result<RString, Error> {
-    let text = match Symbol::from_value(key) {
+/// Returns the String of a Symbol, and any other object as it is.
+pub(super) fn text_of(key: Value) -> Value {
+    match Symbol::from_value(key) {
         Some(key) => {
             // SAFETY: `from_value` found that the key is a Symbol, which has a String.
             let text = unsafe { rb_sym2str(key.as_raw()) };
@@ -416,8 +429,12 @@ fn name_of(ruby: &Ruby, key: Value) -> Result<RString, Error> {
             unsafe { Value::from_raw(text) }
         }
         None => key,
-    };
-    let text = RString::from_value(text).filter(|text| text.is_utf8_compatible_encoding());
+    }
+}
+
+/// Returns the text of a key: a Symbol or a String in UTF-8.
+fn name_of(ruby: &Ruby, key: Value) -> Result<RString, Error> {
+    let text = RString::from_value(text_of(key)).filter(|text| text.is_utf8_compatible_encoding());
     text.ok_or_else(|| {
         let text = format!("the name of a field is a Symbol or a String in UTF-8, not {key:?}");
         type_error(ruby, text)

@@ -2,12 +2,14 @@
 //!
 //! * `items`: the Ruby object of an item.
 //! * `build`: the private class `Shmarray::List::Builder`, which takes items one after another.
+//! * `dict`: the class `Shmarray::Dict`, and its private builder.
 //!
 //! An object of the class is frozen, and the memory under it is mapped read-only, so Ractors share
 //! it. `lib/shmarray/list.rb` makes it a collection.
 #![allow(unsafe_code)] // what the derives write, and Ruby's ranges
 
 mod build;
+mod dict;
 mod items;
 
 use std::ffi::c_long;
@@ -23,7 +25,9 @@ use magnus::{
     RString, Ruby, Symbol, TryConvert, TypedData, Value, method,
 };
 use rb_sys::{Qfalse, Qnil, VALUE, rb_arithmetic_sequence_beg_len_step};
-use shmarray::{Access, Array, Column, ColumnKind, DType, Element, Layout, List, Options, Order};
+use shmarray::{
+    Access, Array, Column, ColumnKind, DType, Dict, Element, Layout, List, Options, Order,
+};
 
 use crate::arguments;
 use crate::array::array_of;
@@ -72,6 +76,7 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     class.undef_default_alloc_func();
     class.define_singleton_method("open", method!(open, 2))?;
     class.define_singleton_method("open_file", method!(open_file, 3))?;
+    class.define_singleton_method("open_dumped", method!(open_dumped, 2))?;
     class.define_method("size", method!(ListObject::count, 0))?;
     class.define_method("[]", method!(ListObject::get, -1))?;
     class.define_method("kind", method!(ListObject::kind, 0))?;
@@ -87,27 +92,44 @@ pub(crate) fn define(ruby: &Ruby, shmarray: RModule) -> Result<(), Error> {
     class.define_private_method("place", method!(ListObject::place, 0))?;
     class.define_private_method("at_place", method!(ListObject::at_place, 4))?;
     build::define(ruby, class)?;
-    look_up_class::<ListObject>(ruby)
+    look_up_class::<ListObject>(ruby)?;
+    dict::define(ruby, shmarray)
 }
 
 /// Attaches a list by its handle or its name, or returns the list that an array is.
 fn open(ruby: &Ruby, class: RClass, value: Value, is_numo: bool) -> Result<Value, Error> {
     let maker = Maker::new(ruby, is_numo)?;
+    let list = List::of(opened(ruby, value)?).or_raise(ruby)?;
+    ListObject::whole(ruby, class, list, maker)
+}
+
+/// Attaches what a dump holds: a list, or the dictionary whose keys or values were dumped.
+fn open_dumped(ruby: &Ruby, class: RClass, handle: Value, is_numo: bool) -> Result<Value, Error> {
+    let maker = Maker::new(ruby, is_numo)?;
+    let array = opened(ruby, handle)?;
+    let list = if *array.dtype() == dict::dtype(ruby)? {
+        Dict::of(array).map(|dict| dict.as_list().clone())
+    } else {
+        List::of(array)
+    };
+    ListObject::whole(ruby, class, list.or_raise(ruby)?, maker)
+}
+
+/// Attaches an array by its handle or its name, read-only, or returns the one that an object is.
+fn opened(ruby: &Ruby, value: Value) -> Result<Array, Error> {
     let is_text = RString::from_value(value).is_some();
     let found = if is_text { None } else { array_of(ruby, value).transpose()? };
-    let array = match found {
+    match found {
         Some(found) if found.is_in_slot() => {
-            return Err(argument_error(ruby, "a list in a slot of a channel ends with its block"));
+            Err(argument_error(ruby, "a list in a slot of a channel ends with its block"))
         }
-        Some(found) if found.is_readonly() => Array::clone(&found),
-        Some(found) => read_only(ruby, &found)?,
+        Some(found) if found.is_readonly() => Ok(Array::clone(&found)),
+        Some(found) => read_only(ruby, &found),
         None => {
             let text = arguments::handle_or_name(ruby, value)?;
-            with_room(ruby, || Array::attach(&text, Access::ReadOnly))?
+            with_room(ruby, || Array::attach(&text, Access::ReadOnly))
         }
-    };
-    let list = List::of(array).or_raise(ruby)?;
-    ListObject::whole(ruby, class, list, maker)
+    }
 }
 
 /// Copies the list of a file to shared memory.
@@ -122,14 +144,19 @@ fn open_file(
     let options = arguments::options(ruby, keywords)?;
     let file = copying(usize::MAX, || List::open(&path, true)).or_raise(ruby)?;
     let dtype = DType::by_name("list", 1).or_raise(ruby)?;
+    let list = List::of(copied(ruby, &file, &dtype, &options)?).or_raise(ruby)?;
+    ListObject::whole(ruby, class, list, maker)
+}
+
+/// Copies the bytes of a file to a new array of shared memory, and attaches that read-only.
+fn copied(ruby: &Ruby, file: &List, dtype: &DType, options: &Options) -> Result<Array, Error> {
     let layout = Layout::contiguous(&[file.size_bytes()], 1, Order::C).or_raise(ruby)?;
     let share = || {
         // SAFETY: a list has so many bytes from its first on, and `file` keeps them mapped.
-        unsafe { Array::share(file.as_ptr(), dtype.clone(), &layout, &options) }
+        unsafe { Array::share(file.as_ptr(), dtype.clone(), &layout, options) }
     };
     let array = with_room(ruby, || copying(usize::MAX, share))?;
-    let list = List::of(read_only(ruby, &array)?).or_raise(ruby)?;
-    ListObject::whole(ruby, class, list, maker)
+    read_only(ruby, &array)
 }
 
 /// Attaches an array once more, with its memory protected against writes.
@@ -142,23 +169,40 @@ fn shared_array<'a>(ruby: &Ruby, list: &'a List) -> Result<&'a Array, Error> {
     list.array().ok_or_else(|| argument_error(ruby, "the list is in a file, and has no handle"))
 }
 
-/// Returns the array of a list that is whole.
+/// Returns the array of a list that is whole, or of a dictionary.
 pub(crate) fn list_array(ruby: &Ruby, value: Value) -> Option<Result<Array, Error>> {
-    <&ListObject>::try_convert(value).ok().map(|list| list.array(ruby).cloned())
+    match <&ListObject>::try_convert(value) {
+        Ok(list) => Some(list.array(ruby).cloned()),
+        Err(_) => dict::dict_array(ruby, value),
+    }
 }
 
 impl ListObject {
     /// Makes the object of a list that this process has just attached.
     fn whole(ruby: &Ruby, class: RClass, list: List, maker: Maker) -> Result<Value, Error> {
+        let counted = list.array().map(Counted::array);
+        let made = Self::of_column(ruby, class, list, maker, 0, counted)?;
+        Ok(made.as_value())
+    }
+
+    /// Makes an object of all items of a column.
+    fn of_column(
+        ruby: &Ruby,
+        class: RClass,
+        list: List,
+        maker: Maker,
+        column: usize,
+        counted: Option<Counted>,
+    ) -> Result<Self_, Error> {
         let keys = ruby.ary_new();
         for column in (0..).map_while(|number| list.column(number)) {
             keys.push(ruby.to_symbol(column.name()))?;
         }
         keys.freeze();
-        let counted = list.array().map(Counted::array);
-        let place = Place { column: 0, start: 0, step: 1, count: list.len() };
-        let object = Self { list, maker, keys: keys.into(), place, counted };
-        let made = frozen(ruby, object, class);
+        let count = list.column(column).map_or(0, |column| column.len());
+        let place = Place { column, start: 0, step: 1, count };
+        let made = ruby.obj_wrap_as(Self { list, maker, keys: keys.into(), place, counted }, class);
+        made.freeze();
         black_box(keys); // keeps the Array on the stack until the object marks it
         Ok(made)
     }
@@ -237,7 +281,10 @@ impl ListObject {
         step: i64,
         count: u64,
     ) -> Result<Value, Error> {
-        let there = this.list.column(column).map(|column| i128::from(column.len()));
+        let column_there = this.list.column(column);
+        // The entries of a dictionary are no items.
+        let column_there = column_there.filter(|there| there.kind() != ColumnKind::Entries);
+        let there = column_there.map(|column| i128::from(column.len()));
         let last = i128::from(start) + i128::from(step) * (i128::from(count) - 1);
         let is_there = |len: i128| {
             let start = i128::from(start);
