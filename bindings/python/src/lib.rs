@@ -29,7 +29,7 @@ use pyo3::exceptions::{PyImportError, PyMemoryError};
 use pyo3::ffi;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
-use shmarray::{Access, Array, DType, Descriptor, Options, Order};
+use shmarray::{Access, Array, DType, Descriptor, ErrorKind, Options, Order};
 
 use error::{to_py, value_error};
 use first_use::interned;
@@ -126,12 +126,24 @@ fn attach<'py>(
     readonly: bool,
     dtype: Option<Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let access = access(readonly);
-    let array = match handle_or_name.cast::<Handle>() {
-        Ok(handle) => Array::attach_descriptor(handle.get().descriptor(), access),
-        Err(_) => Array::attach(text_of(handle_or_name)?, access),
+    let attached = |access| -> PyResult<_> {
+        Ok(match handle_or_name.cast::<Handle>() {
+            Ok(handle) => Array::attach_descriptor(handle.get().descriptor(), access),
+            Err(_) => Array::attach(text_of(handle_or_name)?, access),
+        })
     };
-    let array = array.map_err(to_py)?;
+    let array = match attached(access(readonly))? {
+        // Whoever may read a list need not say so: nobody writes to one.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied && dtype.is_none() => {
+            if let Ok(array) = attached(Access::ReadOnly)?
+                && let Some(list) = list::of_array(py, &array)?
+            {
+                return Ok(list);
+            }
+            return Err(to_py(error));
+        }
+        array => array.map_err(to_py)?,
+    };
     if dtype.is_none()
         && let Some(list) = list::of_array(py, &array)?
     {

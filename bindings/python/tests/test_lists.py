@@ -8,7 +8,10 @@ import enum
 import gc
 import itertools
 import json
+import multiprocessing
+import os
 import pickle
+import resource
 import signal
 import threading
 import tracemalloc
@@ -19,6 +22,7 @@ import numpy as np
 import pytest
 
 import shmarray
+from processes import run_forked
 from shmarray import List
 from shmarray._list import is_equal
 from working import files_in, sweep_after_deaths
@@ -597,3 +601,72 @@ def test_arrays_keep_their_byte_order():
 def test_records_of_very_many_fields_are_pickled():
     wide = {str(number): number for number in range(70_000)}
     assert List([wide, wide])[1] == wide
+
+
+def samples(count):
+    """Yields arrays of 400 KB."""
+    for number in range(count):
+        yield np.full(100_000, number, "f4")
+
+
+def build_within_little_private_memory():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    line = next(line for line in lines if line.startswith("VmData"))
+    most = (int(line.split()[1]) << 10) + (100 << 20)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, resource.RLIM_INFINITY))
+    with pytest.raises(MemoryError):
+        np.zeros(200 << 20, "u1")
+    items = shmarray.List(samples(800))
+    assert items.nbytes > 300 << 20
+    assert all((items[number] == number).all() for number in range(800))
+
+
+def test_a_generator_gives_more_than_the_private_memory():
+    run_forked(build_within_little_private_memory)
+
+
+def build_in_nearly_all_of_the_shared_memory():
+    items = shmarray.List(samples(76))  # 29 of 32 MiB
+    assert all((items[number] == number).all() for number in range(76))
+    del items
+    with pytest.raises(MemoryError, match="a list of 100 items and 4000"):
+        shmarray.List(samples(100))
+    assert shmarray.segments() == []
+
+
+def test_a_list_needs_its_memory_once(small_tmpfs):
+    small_tmpfs(f"size={32 << 20}")
+    run_forked(build_in_nearly_all_of_the_shared_memory)
+
+
+def make_and_keep(items, reader):
+    """Says the handle of a list, and keeps the list until it is read."""
+    items = shmarray.List(items, mode=0o644)
+    reader.send_bytes(str(shmarray.handle(items)).encode())
+    assert reader.recv_bytes() == b"read"
+
+
+def read_as_another_user(maker):
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    items = shmarray.attach(maker.recv_bytes().decode())
+    assert items[1]["pixels"].tolist() == [0, 1]
+    assert items[0]["name"] == "one"
+    with pytest.raises(ValueError, match="read-only"):
+        items.view(writeable=True)
+    maker.send_bytes(b"read")
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
+def test_another_user_reads_a_list_whose_mode_says_so():
+    os.chmod(os.environ["SHMARRAY_DIR"], 0o1777)
+    rows = [{"name": name, "pixels": np.arange(k)} for k, name in ((1, "one"), (2, "two"))]
+    reader, maker = multiprocessing.Pipe()
+    process = multiprocessing.get_context("fork").Process(target=make_and_keep, args=(rows, reader))
+    process.start()
+    reader.close()
+    with maker:
+        run_forked(read_as_another_user, maker)
+    process.join()
+    assert process.exitcode == 0

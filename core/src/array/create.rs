@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::Array;
+use crate::element::copy::Strided;
 use crate::header::format::Header;
 use crate::memory::mapping::Fill;
 use crate::memory::operation::{Awaited, Operation};
@@ -32,6 +33,7 @@ pub(super) unsafe fn segment(
     system::is_usable(&directory)?;
     let room = Room::check(&directory);
     if !options.needs_own_segment()
+        && !fill.is_in_pieces()
         && let Some(request) = CellRequest::new(&directory, dtype, layout, fill)?
         && let Some(array) = request.make(&room)?
     {
@@ -69,10 +71,10 @@ unsafe fn of_its_own(
     fill: &Fill<'_>,
 ) -> Result<Arc<Segment>> {
     room.before_growing(header.segment_bytes());
-    let mut file = reserve(directory, &header, options);
+    let mut file = reserve(directory, &header, options, fill);
     // A sweep makes room before shared memory is reported as full.
     if matches!(file, Err(Error::NoSpace { .. })) && room.sweep()? {
-        file = reserve(directory, &header, options);
+        file = reserve(directory, &header, options, fill);
     }
     // SAFETY: the caller promises that the elements of `fill` can be read and are as many as those
     // of the header's layout.
@@ -124,6 +126,29 @@ impl Array {
     /// Whether its memory is private to this process, and still the cell's.
     pub(crate) fn is_owned(&self) -> bool {
         self.segment().is_owned()
+    }
+
+    /// Returns a copy of bytes in a segment of its own, whose memory is free when nobody holds it.
+    ///
+    /// # Errors
+    /// As [`Array::create`].
+    #[allow(unsafe_code)]
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Result<Self> {
+        let operation = Operation::enter_to_create()?;
+        let directory = Directory::current();
+        system::is_usable(&directory)?;
+        let room = Room::unchecked(&directory);
+        let (id, page_bytes) = (SegmentId::random()?, directory.page_bytes());
+        let byte = DType::parse("|u1")?;
+        let layout = Layout::contiguous(&[bytes.len() as u64], 1, Order::C)?;
+        let header = Header::new(id, None, byte.clone(), layout.clone(), page_bytes)?;
+        let options = CreationOptions { mode: 0o600, ..CreationOptions::default() };
+        let elements = Strided { start: bytes.as_ptr().cast_mut(), layout: &layout };
+        let fill = Fill::Elements(elements, 1);
+        // SAFETY: the elements are `bytes`, and as many as the layout, which is the header's, has.
+        let segment =
+            unsafe { of_its_own(&operation, &directory, &room, header, &options, &fill)? };
+        Ok(Self::of(segment, byte, layout))
     }
 
     /// Returns a shared copy of bytes.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use crate::element::Element;
 use crate::element::copy::Strided;
-use crate::memory::mapping::{Fill, FillFn};
+use crate::memory::mapping::{Fill, FillFn, PiecesFn};
 use crate::memory::operation::Operation;
 use crate::memory::segment::{CreationOptions, Segment};
 use crate::system::{self, Access, Directory};
@@ -114,6 +114,23 @@ impl Array {
         // SAFETY: `create_filled` needs readable elements only for `Fill::Elements`, and this fill
         // has a function.
         unsafe { Self::create_filled(dtype, shape, options, &Fill::By(fill)) }
+    }
+
+    /// Creates an array, in a segment of its own, whose bytes `pieces` gives from the first to the
+    /// last, once. Its memory grows with them.
+    ///
+    /// # Errors
+    /// As [`Array::create`], and those of `pieces`.
+    #[allow(unsafe_code)]
+    pub(crate) fn create_in_pieces(
+        dtype: DType,
+        shape: &[u64],
+        options: &Options,
+        pieces: &PiecesFn<'_>,
+    ) -> Result<Self> {
+        // SAFETY: `create_filled` needs readable elements only for `Fill::Elements`, and this fill
+        // has a function.
+        unsafe { Self::create_filled(dtype, shape, options, &Fill::Pieces(pieces)) }
     }
 
     /// Creates an array with a copy of private memory: the elements of `layout`, counted from

@@ -1,16 +1,11 @@
-//! Making a list: columns that grow, and then one array with all of them.
+//! Columns that grow, from which a list is made.
 
-use std::cell::RefCell;
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::fmt;
 
-use super::bytes::HEADER_BYTES;
-use super::format::{
-    ALIGNMENT, COLUMN_BYTES, ColumnKind, ItemType, MAGIC, MAX_COLUMNS, MAX_DEPTH, MAX_TEXTS_BYTES,
-    VERSION,
-};
-use crate::Options;
-use crate::array::Array;
+use super::format::{ALIGNMENT, ColumnKind, ItemType, MAX_DEPTH};
+use super::growing::GrowingBytes;
 use crate::value::dtype::DType;
 use crate::value::error::{Error, Result};
 use crate::value::shape::{MAX_NDIM, size_bytes};
@@ -19,33 +14,35 @@ use crate::value::shape::{MAX_NDIM, size_bytes};
 #[derive(Debug)]
 pub struct ColumnBuilder {
     pub(super) kind: ColumnKind,
-    item: ItemType,
-    dtype: Option<DType>,
-    ndim: usize,
-    length: u64,
-    nulls: u64,
+    pub(super) item: ItemType,
+    pub(super) dtype: Option<DType>,
+    pub(super) ndim: usize,
+    pub(super) length: u64,
+    pub(super) nulls: u64,
     /// One bit for each item, from the first None on.
-    validity: Vec<u8>,
-    values: Vec<u8>,
+    pub(super) validity: Vec<u8>,
+    pub(super) values: GrowingBytes,
     /// Where the next item begins: in elements, bytes, or items of the child.
-    end: i64,
-    offsets: Vec<i64>,
-    shapes: Vec<i64>,
+    pub(super) end: i64,
+    pub(super) offsets: GrowingBytes,
+    pub(super) shapes: GrowingBytes,
+    /// The shape of the first array.
+    pub(super) first_shape: Vec<i64>,
     /// Whether all arrays so far have the shape of the first.
-    is_uniform: bool,
+    pub(super) is_uniform: bool,
     /// The names and columns of fields, or the column of the items of lists.
-    children: Vec<(String, Self)>,
+    pub(super) children: Vec<(String, Self)>,
     /// The values, if all items were added together.
-    written: Option<Written>,
+    pub(super) written: Option<Written>,
 }
 
 /// Bytes that a function writes when the list is made, straight into its memory.
 pub struct Written {
-    size_bytes: u64,
-    write: WriteFn,
+    pub(super) size_bytes: u64,
+    pub(super) write: WriteFn,
 }
 
-type WriteFn = Box<dyn FnOnce(&mut [u8]) + Send>;
+pub(super) type WriteFn = Box<dyn FnOnce(&mut [u8]) + Send>;
 
 impl Written {
     /// So many bytes, and the function that writes all of them.
@@ -138,10 +135,11 @@ impl ColumnBuilder {
             length: 0,
             nulls: 0,
             validity: Vec::new(),
-            values: Vec::new(),
+            values: GrowingBytes::default(),
             end: 0,
-            offsets: Vec::new(),
-            shapes: Vec::new(),
+            offsets: GrowingBytes::default(),
+            shapes: GrowingBytes::default(),
+            first_shape: Vec::new(),
             is_uniform: true,
             children: Vec::new(),
             written: None,
@@ -261,7 +259,7 @@ impl ColumnBuilder {
     pub(super) fn entries(keys: Self, values: Self, table: Vec<u8>) -> Self {
         let length = keys.length;
         let children = vec![(String::new(), keys), (String::new(), values)];
-        Self { length, children, values: table, ..Self::of(ColumnKind::Entries) }
+        Self { length, children, values: table.into(), ..Self::of(ColumnKind::Entries) }
     }
 
     /// Whether its items were added one by one, and so are in the builder.
@@ -270,15 +268,15 @@ impl ColumnBuilder {
     }
 
     /// Returns the bytes of a string, of bytes, or of a number that is in the builder.
-    pub(super) fn item_bytes(&self, index: usize) -> &[u8] {
+    pub(super) fn item_bytes(&self, index: u64) -> Result<Cow<'_, [u8]>> {
         let (start, end) = match self.dtype.as_ref().map(DType::itemsize) {
-            Some(itemsize) => (index * itemsize as usize, (index + 1) * itemsize as usize),
-            None => {
-                let end = self.offsets.get(index + 1).unwrap_or(&self.end);
-                (self.offsets[index] as usize, *end as usize)
+            Some(itemsize) => (index * itemsize, (index + 1) * itemsize),
+            None if index + 1 == self.length => {
+                (self.offsets.number(index)? as u64, self.end as u64)
             }
+            None => (self.offsets.number(index)? as u64, self.offsets.number(index + 1)? as u64),
         };
-        &self.values[start..end]
+        self.values.get(start, end)
     }
 
     /// Returns how many items are None.
@@ -296,11 +294,11 @@ impl ColumnBuilder {
     /// Returns how many bytes its items have so far.
     #[must_use]
     pub fn size_bytes(&self) -> u64 {
-        let own = self.values.len() + self.validity.len();
+        let validity = self.validity.len() as u64;
+        let own = self.values.len() + validity + self.offsets.len() + self.shapes.len();
         let written = self.written.as_ref().map_or(0, |written| written.size_bytes);
-        let numbers = self.offsets.len() + self.shapes.len();
         let children = self.children.iter().map(|(_, column)| column.size_bytes());
-        (own + 8 * numbers) as u64 + written + children.sum::<u64>()
+        own + written + children.sum::<u64>()
     }
 
     /// Returns whether it has no item.
@@ -321,7 +319,7 @@ impl ColumnBuilder {
     pub fn push_number(&mut self, bytes: &[u8]) -> Result<()> {
         self.expect(ColumnKind::Numbers)?;
         self.expect_bytes(bytes, 1)?;
-        self.values.extend_from_slice(bytes);
+        self.values.extend(bytes)?;
         self.add_item();
         Ok(())
     }
@@ -333,7 +331,7 @@ impl ColumnBuilder {
     pub fn push_numbers(&mut self, count: u64, bytes: &[u8]) -> Result<()> {
         self.expect(ColumnKind::Numbers)?;
         self.expect_bytes(bytes, count)?;
-        self.values.extend_from_slice(bytes);
+        self.values.extend(bytes)?;
         if self.nulls == 0 {
             self.length += count;
         } else {
@@ -355,12 +353,14 @@ impl ColumnBuilder {
         let count = size_bytes(shape, 1)?;
         self.expect_bytes(bytes, count)?;
         let row = shape.iter().map(|count| *count as i64);
-        self.is_uniform &=
-            self.length == self.nulls || row.clone().eq(self.shapes[..self.ndim].iter().copied());
-        self.shapes.extend(row);
-        self.values.extend_from_slice(bytes);
-        self.end_at(self.end + count as i64);
-        Ok(())
+        self.values.extend(bytes)?;
+        if self.first_shape.is_empty() {
+            self.first_shape.extend(row.clone());
+        } else {
+            self.is_uniform &= row.clone().eq(self.first_shape.iter().copied());
+        }
+        row.clone().try_for_each(|count| self.shapes.push(count))?;
+        self.end_at(self.end + count as i64)
     }
 
     /// Adds a string.
@@ -369,8 +369,7 @@ impl ColumnBuilder {
     /// [`Error::InvalidArgument`] for another kind of column.
     pub fn push_string(&mut self, text: &str) -> Result<()> {
         self.expect(ColumnKind::Strings)?;
-        self.add_bytes(text.as_bytes());
-        Ok(())
+        self.add_bytes(text.as_bytes())
     }
 
     /// Adds bytes.
@@ -379,8 +378,7 @@ impl ColumnBuilder {
     /// [`Error::InvalidArgument`] for another kind of column.
     pub fn push_bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.expect(ColumnKind::Bytes)?;
-        self.add_bytes(bytes);
-        Ok(())
+        self.add_bytes(bytes)
     }
 
     /// Adds a pickle of protocol 5, and the buffers that it takes out of band.
@@ -391,26 +389,25 @@ impl ColumnBuilder {
         self.expect(ColumnKind::Pickles)?;
         let start = self.values.len();
         let mut end = 16 + 16 * buffers.len() as u64 + stream.len() as u64;
-        self.values.extend((buffers.len() as u64).to_le_bytes());
-        self.values.extend((stream.len() as u64).to_le_bytes());
+        self.values.extend(&(buffers.len() as u64).to_le_bytes())?;
+        self.values.extend(&(stream.len() as u64).to_le_bytes())?;
         for buffer in buffers {
             let at = end.next_multiple_of(ALIGNMENT);
             end = at + buffer.len() as u64;
-            self.values.extend(at.to_le_bytes());
-            self.values.extend((buffer.len() as u64).to_le_bytes());
+            self.values.extend(&at.to_le_bytes())?;
+            self.values.extend(&(buffer.len() as u64).to_le_bytes())?;
         }
-        self.values.extend_from_slice(stream);
-        let next_part = |values: &mut Vec<u8>| {
-            let bytes = (values.len() - start).next_multiple_of(ALIGNMENT as usize);
-            values.resize(start + bytes, 0);
+        self.values.extend(stream)?;
+        let next_part = |values: &mut GrowingBytes| {
+            let bytes = values.len() - start;
+            values.extend_zeros((bytes.next_multiple_of(ALIGNMENT) - bytes) as usize)
         };
         for buffer in buffers {
-            next_part(&mut self.values);
-            self.values.extend_from_slice(buffer);
+            next_part(&mut self.values)?;
+            self.values.extend(buffer)?;
         }
-        next_part(&mut self.values);
-        self.end_at(self.values.len() as i64);
-        Ok(())
+        next_part(&mut self.values)?;
+        self.end_at(self.values.len() as i64)
     }
 
     /// Gives a column without items all of them, whose values are written when the list is made.
@@ -444,10 +441,14 @@ impl ColumnBuilder {
         self.validity = items.validity.filter(|_| nulls > 0).unwrap_or_default();
         self.written = items.values;
         self.is_uniform = is_uniform;
-        self.shapes = items.shapes;
+        if is_uniform {
+            self.first_shape = items.shapes;
+        } else {
+            self.shapes = little_endian(&items.shapes).into();
+        }
         if let Some(mut offsets) = items.offsets {
             self.end = offsets.pop().unwrap_or_default();
-            self.offsets = offsets;
+            self.offsets = little_endian(&offsets).into();
         }
         Ok(())
     }
@@ -506,8 +507,7 @@ impl ColumnBuilder {
     pub fn push_list(&mut self) -> Result<()> {
         self.expect(ColumnKind::Lists)?;
         let end = self.children[0].1.length as i64;
-        self.end_at(end);
-        Ok(())
+        self.end_at(end)
     }
 
     /// Adds None.
@@ -520,7 +520,7 @@ impl ColumnBuilder {
         match self.kind {
             ColumnKind::Numbers => {
                 let itemsize = self.dtype.as_ref().map_or(0, DType::itemsize) as usize;
-                self.values.resize(self.values.len() + itemsize, 0);
+                self.values.extend_zeros(itemsize)?;
             }
             ColumnKind::Records => {
                 for (_, column) in &mut self.children {
@@ -530,11 +530,11 @@ impl ColumnBuilder {
             _ => {}
         }
         if self.kind == ColumnKind::Arrays {
-            self.shapes.resize(self.shapes.len() + self.ndim, 0);
+            self.shapes.extend_zeros(8 * self.ndim)?;
             self.is_uniform = false;
         }
         if self.kind.has_offsets() {
-            self.offsets.push(self.end);
+            self.offsets.push(self.end)?;
         }
         if self.nulls == 0 {
             // All before it are there.
@@ -560,15 +560,16 @@ impl ColumnBuilder {
         }
     }
 
-    fn add_bytes(&mut self, bytes: &[u8]) {
-        self.values.extend_from_slice(bytes);
-        self.end_at(self.end + bytes.len() as i64);
+    fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.values.extend(bytes)?;
+        self.end_at(self.end + bytes.len() as i64)
     }
 
-    fn end_at(&mut self, end: i64) {
-        self.offsets.push(self.end);
+    fn end_at(&mut self, end: i64) -> Result<()> {
+        self.offsets.push(self.end)?;
         self.end = end;
         self.add_item();
+        Ok(())
     }
 
     fn add_item(&mut self) {
@@ -664,179 +665,8 @@ fn check_shapes(items: &AllItems, ndim: usize, values: u64, nulls: u64) -> Resul
     Ok(())
 }
 
-/// A part of the list, and where it begins.
-type Part = (u64, PartBytes);
-
-enum PartBytes {
-    Whole(Vec<u8>),
-    Written(Written),
-}
-
-impl PartBytes {
-    fn len(&self) -> u64 {
-        match self {
-            Self::Whole(bytes) => bytes.len() as u64,
-            Self::Written(written) => written.size_bytes,
-        }
-    }
-
-    fn write(self, to: &mut [u8]) {
-        match self {
-            Self::Whole(bytes) => to.copy_from_slice(&bytes),
-            Self::Written(written) => (written.write)(to),
-        }
-    }
-}
-
-/// The bytes of a list that is being made.
-struct Plan {
-    columns: Vec<u8>,
-    texts: Vec<u8>,
-    parts: Vec<Part>,
-    /// Where the next part may begin.
-    end: u64,
-}
-
-/// Creates the array of a list, and tries again after an error if `make_room` says so.
-pub(super) fn create(
-    items: ColumnBuilder,
-    dtype: DType,
-    options: &Options,
-    mut make_room: impl FnMut(&Error) -> bool,
-) -> Result<Array> {
-    let length = items.length;
-    let count = count_columns(&items, 1)?;
-    let mut plan = Plan {
-        columns: Vec::new(),
-        texts: Vec::new(),
-        parts: Vec::new(),
-        end: HEADER_BYTES + count * COLUMN_BYTES,
-    };
-    plan.add(String::new(), items)?;
-    let texts_bytes = plan.texts.len() as u64;
-    if texts_bytes > MAX_TEXTS_BYTES {
-        let reason = format!("their names and dtypes have {texts_bytes} bytes together");
-        return Err(Error::argument("columns", reason));
-    }
-    let texts = std::mem::take(&mut plan.texts);
-    let texts_offset = plan.add_part(texts);
-    let mut head = MAGIC.to_vec();
-    head.extend(VERSION.to_le_bytes());
-    head.extend((count as u32).to_le_bytes());
-    for field in [plan.end, length, texts_offset, texts_bytes, 0, 0] {
-        head.extend(field.to_le_bytes());
-    }
-    head.append(&mut plan.columns);
-    plan.parts.insert(0, (0, PartBytes::Whole(head)));
-    let bytes = plan.end;
-    let parts = RefCell::new(plan.parts);
-    let fill = |list: &mut [u8]| {
-        let mut at = 0;
-        // Each part is dropped when it was copied.
-        for (start, part) in parts.take() {
-            list[at..start as usize].fill(0);
-            at = start as usize + part.len() as usize;
-            part.write(&mut list[start as usize..at]);
-        }
-        list[at..].fill(0);
-        Ok(())
-    };
-    loop {
-        match Array::create_by(dtype.clone(), &[bytes], options, &fill) {
-            // Not after `fill`, which took the parts.
-            Err(error) if !parts.borrow().is_empty() && make_room(&error) => {}
-            created => return created,
-        }
-    }
-}
-
-fn count_columns(column: &ColumnBuilder, depth: usize) -> Result<u64> {
-    if depth > MAX_DEPTH {
-        return Err(Error::argument("columns", format!("they are more than {MAX_DEPTH} deep")));
-    }
-    let mut count = 1;
-    for (_, child) in &column.children {
-        count += count_columns(child, depth + 1)?;
-    }
-    if count > MAX_COLUMNS {
-        return Err(Error::argument("columns", format!("there are more than {MAX_COLUMNS}")));
-    }
-    Ok(count)
-}
-
-impl Plan {
-    /// Adds a column and its children.
-    fn add(&mut self, name: String, mut column: ColumnBuilder) -> Result<()> {
-        let is_uniform =
-            column.kind == ColumnKind::Arrays && column.is_uniform && column.length > 0;
-        let mut offsets = std::mem::take(&mut column.offsets);
-        if column.kind.has_offsets() && !is_uniform {
-            offsets.push(column.end);
-        } else {
-            offsets.clear();
-        }
-        let rows = if is_uniform {
-            column.ndim
-        } else if column.ndim > 1 {
-            column.shapes.len()
-        } else {
-            0
-        };
-        column.shapes.truncate(rows);
-        let validity = std::mem::take(&mut column.validity);
-        let values = match column.written.take() {
-            None => PartBytes::Whole(std::mem::take(&mut column.values)),
-            Some(written) => PartBytes::Written(written),
-        };
-        let values_bytes = values.len();
-        let dtype = column.dtype.as_ref().map_or("", DType::json).to_owned();
-        let mut head = vec![column.kind as u8, column.item.number()];
-        head.extend((column.ndim as u16).to_le_bytes());
-        head.extend((column.children.len() as u32).to_le_bytes());
-        let has_values = column.kind.has_values();
-        let fields = [
-            column.length,
-            if column.kind == ColumnKind::Nothing { column.length } else { column.nulls },
-            if column.kind == ColumnKind::Nothing { 0 } else { self.add_part(validity) },
-            if has_values { self.add_part_or_place(values) } else { 0 },
-            values_bytes,
-            self.add_part(little_endian(&offsets)),
-            self.add_part(little_endian(&column.shapes)),
-        ];
-        for field in fields {
-            head.extend(field.to_le_bytes());
-        }
-        let class = match &column.item {
-            ItemType::Class(class) => class.as_str(),
-            _ => "",
-        };
-        for text in [name.as_str(), &dtype, class] {
-            head.extend((self.texts.len() as u32).to_le_bytes());
-            head.extend((text.len() as u32).to_le_bytes());
-            self.texts.extend(text.as_bytes());
-        }
-        head.resize(COLUMN_BYTES as usize, 0);
-        self.columns.append(&mut head);
-        for (name, child) in std::mem::take(&mut column.children) {
-            self.add(name, child)?;
-        }
-        Ok(())
-    }
-
-    /// Adds a part. Returns where it begins, and 0 if it has no bytes.
-    fn add_part(&mut self, bytes: Vec<u8>) -> u64 {
-        if bytes.is_empty() { 0 } else { self.add_part_or_place(PartBytes::Whole(bytes)) }
-    }
-
-    /// Adds a part, which has a place also without bytes.
-    fn add_part_or_place(&mut self, bytes: PartBytes) -> u64 {
-        let start = self.end.next_multiple_of(ALIGNMENT);
-        self.end = start + bytes.len();
-        self.parts.push((start, bytes));
-        start
-    }
-}
-
-fn little_endian(numbers: &[i64]) -> Vec<u8> {
-    numbers.iter().flat_map(|number| number.to_le_bytes()).collect()
+pub(super) fn little_endian(numbers: &[i64]) -> Vec<u8> {
+    let mut bytes = Vec::with_capacity(8 * numbers.len());
+    numbers.iter().for_each(|number| bytes.extend(number.to_le_bytes()));
+    bytes
 }

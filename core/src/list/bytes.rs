@@ -78,14 +78,21 @@ impl ListBytes {
     }
 
     /// Copies bytes that another process may be writing.
-    #[allow(unsafe_code)]
     pub(super) fn copied(&self, at: u64, bytes: u64) -> Result<Vec<u8>> {
-        let address = self.address(at, bytes)?;
+        self.address(at, bytes)?; // before so much memory is asked for
         let mut copy = vec![0; bytes as usize];
-        // SAFETY: `copy` needs bytes that can be read, as in `load`, and room for them, which the
-        // new vector has.
-        unsafe { per_byte::copy(copy.as_mut_ptr(), address, copy.len()) };
+        self.copy_to(at, &mut copy)?;
         Ok(copy)
+    }
+
+    /// Does the same, into memory that is there.
+    #[allow(unsafe_code)]
+    pub(super) fn copy_to(&self, at: u64, to: &mut [u8]) -> Result<()> {
+        let address = self.address(at, to.len() as u64)?;
+        // SAFETY: `copy` needs bytes that can be read, as in `load`, and room for them, which `to`
+        // has.
+        unsafe { per_byte::copy(to.as_mut_ptr(), address, to.len()) };
+        Ok(())
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use super::build::{self, ColumnBuilder};
+use super::build::ColumnBuilder;
 use super::bytes::fault;
+use super::create;
 use super::format::{ColumnKind, ItemType, WORD_BYTES, can_be_keys};
 use super::{Column, List};
 use crate::Options;
@@ -95,7 +96,7 @@ impl Dict {
         let table = table_of(&keys)?;
         let entries = ColumnBuilder::entries(keys, values, table);
         let dtype = DType::by_name(DTYPE_NAME, 1)?;
-        Self::of(build::create(entries, dtype, options, make_room)?)
+        Self::of(create::create(entries, dtype, options, make_room)?)
     }
 
     /// Attaches a dictionary by its handle or its name, read-only.
@@ -229,19 +230,19 @@ fn table_of(keys: &ColumnBuilder) -> Result<Vec<u8>> {
     }
     let words = (2 * count).max(1).next_power_of_two();
     let mut table = vec![0_u64; words as usize];
-    for entry in 0..count as usize {
-        let bytes = keys.item_bytes(entry);
-        let hash = hash_of(bytes);
+    for entry in 0..count {
+        let bytes = keys.item_bytes(entry)?;
+        let hash = hash_of(&bytes);
         let mut place = hash & (words - 1);
         while table[place as usize] != 0 {
-            let other = (table[place as usize] & ENTRY_MASK) as usize - 1;
-            if keys.item_bytes(other) == bytes {
+            let other = (table[place as usize] & ENTRY_MASK) - 1;
+            if keys.item_bytes(other)? == bytes {
                 let reason = format!("number {other} and number {entry} are the same");
                 return Err(Error::argument("keys", reason));
             }
             place = (place + 1) & (words - 1);
         }
-        table[place as usize] = hash >> ENTRY_BITS << ENTRY_BITS | (entry as u64 + 1);
+        table[place as usize] = hash >> ENTRY_BITS << ENTRY_BITS | (entry + 1);
     }
     Ok(table.iter().flat_map(|word| word.to_le_bytes()).collect())
 }

@@ -3,7 +3,9 @@
 
 mod bytes;
 mod format;
+mod growing;
 mod build;
+mod create;
 mod dict;
 #[cfg(test)]
 mod tests;
@@ -77,7 +79,7 @@ impl List {
         make_room: impl FnMut(&Error) -> bool,
     ) -> Result<Self> {
         let dtype = DType::by_name(DTYPE_NAME, 1)?;
-        Self::of(build::create(items, dtype, options, make_room)?)
+        Self::of(create::create(items, dtype, options, make_room)?)
     }
 
     /// Attaches a list by its handle or its name, read-only.

@@ -118,7 +118,8 @@ def attach(
 ) -> Any:
     """Returns the array of a handle, of a handle's text, or of a name: the same memory, no copy.
 
-    That of a ``List`` or a ``Dict`` gives it back, with items that are read-only.
+    That of a ``List`` or a ``Dict`` gives it back, with items that are read-only; whoever may read
+    its memory may attach it.
 
     With ``readonly`` the memory is mapped without the right to write, which no flag can restore.
     With ``dtype`` the elements are seen as of that dtype, which has their size. A process needs

@@ -7,7 +7,7 @@ use super::mapped::{Mapped, POPULATED};
 use crate::element::copy::{Strided, copy_elements, write_elements};
 use crate::header::control::Announced;
 use crate::system::{self, Access};
-use crate::value::error::{Error, Result};
+use crate::value::error::Result;
 use crate::value::shape::{Layout, Order};
 
 /// From this size on, elements are written to a new file. Less costs a page fault or two.
@@ -74,6 +74,12 @@ impl Mapped {
 /// Writes all bytes of a new array, which is this thread's alone.
 pub(crate) type FillFn<'a> = dyn Fn(&mut [u8]) -> Result<()> + 'a;
 
+/// Takes bytes that belong behind those before, or fails and may be called with them again.
+pub(crate) type TakePiece<'a> = dyn FnMut(&[u8]) -> Result<()> + 'a;
+
+/// Gives all bytes of a new array, from the first to the last.
+pub(crate) type PiecesFn<'a> = dyn Fn(&mut TakePiece<'_>) -> Result<()> + 'a;
+
 /// The initial contents of a new array.
 pub(crate) enum Fill<'a> {
     /// Zeros.
@@ -85,6 +91,9 @@ pub(crate) enum Fill<'a> {
     /// Bytes that a function writes to the memory, all of them. It may be called again if it failed
     /// or if there was no room.
     By(&'a FillFn<'a>),
+    /// Bytes that a function gives piece by piece, for a segment of its own, which takes memory as
+    /// they come: what they are made of can be given back meanwhile. The function is called once.
+    Pieces(&'a PiecesFn<'a>),
 }
 
 impl Fill<'_> {
@@ -93,8 +102,12 @@ impl Fill<'_> {
         match self {
             Self::Zeros => !is_zero,
             Self::Nothing => false,
-            Self::Elements(..) | Self::By(_) => true,
+            Self::Elements(..) | Self::By(_) | Self::Pieces(_) => true,
         }
+    }
+
+    pub(crate) fn is_in_pieces(&self) -> bool {
+        matches!(self, Self::Pieces(_))
     }
 
     /// Fills mapped memory. `is_zero` says that it is zero already.
@@ -133,6 +146,17 @@ impl Fill<'_> {
                 let room = unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), bytes as usize) };
                 write(room)?;
             }
+            Self::Pieces(pieces) => {
+                let _around = announced();
+                // SAFETY: as for `By`.
+                let room = unsafe { std::slice::from_raw_parts_mut(data.as_ptr(), bytes as usize) };
+                let mut at = 0;
+                pieces(&mut |piece| {
+                    room[at..at + piece.len()].copy_from_slice(piece);
+                    at += piece.len();
+                    Ok(())
+                })?;
+            }
             _ => {}
         }
         Ok(())
@@ -156,14 +180,28 @@ impl Fill<'_> {
     /// # Safety
     /// The elements can be read, and the file has room for them from `offset` on.
     pub(crate) unsafe fn write(&self, file: &system::SegmentFile, offset: u64) -> Result<bool> {
-        let Self::Elements(from, itemsize) = self else { return Ok(false) };
-        if !file.takes_writes() || from.layout.len() * itemsize < WRITTEN_BYTES {
+        if !file.takes_writes() {
             return Ok(false);
         }
         let write = |at, bytes: *const u8, count| file.write_at(offset + at, bytes, count);
-        // SAFETY: every element of `from` can be read, and the file has room for them, as the
-        // caller of this function promises.
-        let written = unsafe { write_elements(*from, *itemsize, write) };
-        written.map(|()| true).map_err(|error| Error::os("pwrite", file.path(), error))
+        match self {
+            Self::Elements(from, itemsize) if from.layout.len() * itemsize >= WRITTEN_BYTES => {
+                // SAFETY: every element of `from` can be read, and the file has room for them, as
+                // the caller of this function promises.
+                let written = unsafe { write_elements(*from, *itemsize, write) };
+                written.map_err(|error| file.write_error(error))?;
+            }
+            Self::Pieces(pieces) => {
+                let mut at = 0;
+                pieces(&mut |piece| {
+                    write(at, piece.as_ptr(), piece.len())
+                        .map_err(|error| file.write_error(error))?;
+                    at += piece.len() as u64;
+                    Ok(())
+                })?;
+            }
+            _ => return Ok(false),
+        }
+        Ok(true)
     }
 }

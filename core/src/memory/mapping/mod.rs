@@ -8,7 +8,7 @@ mod fill;
 mod cache;
 mod table;
 
-pub(crate) use fill::{Fill, FillFn};
+pub(crate) use fill::{Fill, FillFn, PiecesFn, TakePiece};
 pub(crate) use mapped::{Mapped, read_header};
 pub(crate) use table::{
     MAPPINGS, cache_if_reusable, cache_private, empty_cache, evict_cached, evict_ended,

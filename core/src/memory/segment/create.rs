@@ -35,7 +35,8 @@ impl CreationOptions {
     }
 }
 
-/// Makes a file for a segment, with its memory reserved. No other process can see it.
+/// Makes a file for a segment, with its memory reserved unless `fill` writes it in pieces. No other
+/// process can see it.
 ///
 /// # Errors
 /// [`Error::NoSpace`], [`Error::Os`]; [`Error::Unsupported`] for an array that persists, if the
@@ -44,12 +45,14 @@ pub(crate) fn reserve(
     directory: &Directory,
     header: &Header,
     options: &CreationOptions,
+    fill: &Fill<'_>,
 ) -> Result<system::SegmentFile> {
     if options.persist && !system::CAN_PERSIST {
         return Err(Error::Unsupported { what: "an array that persists, on this platform" });
     }
     let bytes = header.segment_bytes();
-    system::SegmentFile::create(directory.clone(), &header.id, bytes, options.mode)
+    let reserved = if fill.is_in_pieces() { header.header_bytes } else { bytes };
+    system::SegmentFile::create(directory.clone(), &header.id, bytes, reserved, options.mode)
 }
 
 impl Segment {

@@ -151,7 +151,7 @@ impl<'a> CellRequest<'a> {
         let me = self.me;
         let header = Header::of_slab(SegmentId::random()?, layout, directory.page_bytes())?;
         let bytes = header.segment_bytes();
-        let file = system::SegmentFile::create(directory.clone(), &header.id, bytes, 0o600)?;
+        let file = system::SegmentFile::create(directory.clone(), &header.id, bytes, bytes, 0o600)?;
         // SAFETY: the elements can be read, as the caller of `Array::create_filled` promised; the
         // first cell has room for them, since `cell_bytes_for` returns more than `data_bytes`.
         let is_filled = unsafe { self.fill.write(&file, header.header_bytes)? };

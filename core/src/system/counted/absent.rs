@@ -95,6 +95,10 @@ impl SegmentFile {
         Err(io::ErrorKind::Unsupported.into())
     }
 
+    pub(crate) fn write_error(&self, error: io::Error) -> Error {
+        Error::os("pwrite", "", error)
+    }
+
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
         Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
     }

@@ -12,30 +12,37 @@ use crate::system::interface::Access;
 use crate::value::error::{Error, Result};
 use crate::value::name::SegmentId;
 
-/// Reserves every page now, so that touching one can never raise SIGBUS.
+/// Makes a file so long, and reserves the pages of its first `reserved` bytes now, so that touching
+/// one can never raise SIGBUS.
 pub(super) fn reserve(
     directory: &Directory,
     file: &fs::File,
     path: &Path,
     bytes: u64,
+    reserved: u64,
 ) -> Result<()> {
     let limit_bytes = limits::file_limit();
     if bytes > limit_bytes {
         // The kernel would send SIGXFSZ.
         return Err(Error::FileTooLarge { asked_bytes: bytes, limit_bytes });
     }
-    if bytes > directory.free_bytes()? {
+    if reserved > directory.free_bytes()? {
         return Err(no_space_or_os(
             directory,
             bytes,
+            "fallocate",
             path,
             io::Error::from_raw_os_error(libc::ENOSPC),
         ));
     }
+    let failed = |call, error| no_space_or_os(directory, bytes, call, path, error);
+    if reserved < bytes {
+        file.set_len(bytes).map_err(|error| failed("ftruncate", error))?;
+        return pages::reserve_part(file, 0, reserved).map_err(|error| failed("fallocate", error));
+    }
     let done =
         if directory.offers_huge_pages(bytes) { huge::populate(file, bytes, thread_ns) } else { 0 };
-    pages::reserve_part(file, done, bytes - done)
-        .map_err(|error| no_space_or_os(directory, bytes, path, error))
+    pages::reserve_part(file, done, bytes - done).map_err(|error| failed("fallocate", error))
 }
 
 /// Turns ENOSPC into [`Error::NoSpace`]: a file system that cannot hold more files is full, too.
@@ -49,12 +56,18 @@ pub(super) fn no_space_if_full(error: Error, directory: &Directory, asked_bytes:
 }
 
 /// Turns the errors of a full file system into [`Error::NoSpace`].
-fn no_space_or_os(directory: &Directory, asked_bytes: u64, path: &Path, error: io::Error) -> Error {
+pub(super) fn no_space_or_os(
+    directory: &Directory,
+    asked_bytes: u64,
+    call: &'static str,
+    path: &Path,
+    error: io::Error,
+) -> Error {
     match error.raw_os_error() {
         Some(libc::ENOSPC | libc::EFBIG | libc::EDQUOT) => {
             no_space(directory, asked_bytes, false) // the file has its inode
         }
-        _ => Error::os("fallocate", path, error),
+        _ => Error::os(call, path, error),
     }
 }
 
@@ -85,7 +98,7 @@ fn for_each_part(
         open_existing(&path, Access::ReadWrite).map_err(|error| Error::os("open", &path, error))?;
     for (offset, bytes) in parts {
         change(&file, *offset, *bytes)
-            .map_err(|error| no_space_or_os(directory, *bytes, &path, error))?;
+            .map_err(|error| no_space_or_os(directory, *bytes, "fallocate", &path, error))?;
     }
     Ok(())
 }

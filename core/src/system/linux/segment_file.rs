@@ -3,7 +3,7 @@
 use std::fs;
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use super::directory::{self, Directory, link_file};
 use super::fd::Fd;
@@ -15,7 +15,7 @@ use super::open::{check_owner, create_unnamed, not_opened, open_for};
 use super::pages;
 use super::reclaim::{is_one_file, is_same, read_front, reclaim_named, ticket_links_of};
 use super::registry::Liveness;
-use super::reserve::{no_space_if_full, reserve};
+use super::reserve::{no_space_if_full, no_space_or_os, reserve};
 use crate::header::format::Header;
 use crate::system::interface::{Access, Lookup};
 use crate::system::shortage::check_headroom;
@@ -35,14 +35,18 @@ pub(crate) struct SegmentFile {
 }
 
 impl SegmentFile {
-    /// Creates a file of `bytes` zeros that has no name yet.
+    /// Creates a file of `bytes` zeros that has no name yet. The memory of the first `reserved` is
+    /// reserved now; [`SegmentFile::write_at`] must write the others before they are mapped.
     pub(crate) fn create(
         directory: Directory,
         id: &SegmentId,
         bytes: u64,
+        reserved: u64,
         mode: u32,
     ) -> Result<Self> {
         check_headroom()?;
+        // A file that takes no writes is reserved whole.
+        let reserved = if directory.is_huge() { bytes } else { reserved };
         loop {
             let unnamed = create_unnamed(&directory, id)
                 .map_err(|error| no_space_if_full(error, &directory, bytes));
@@ -50,7 +54,7 @@ impl SegmentFile {
             let (directory, path) = (directory.clone(), directory.segment_path(id));
             let created = Self { file, directory, path, bytes, is_writable: true, hidden };
             if created.hold()? {
-                created.prepare(mode)?;
+                created.prepare(reserved, mode)?;
                 return Ok(created);
             }
         }
@@ -74,7 +78,7 @@ impl SegmentFile {
     }
 
     /// Sets the new file's mode and reserves its memory.
-    fn prepare(&self, mode: u32) -> Result<()> {
+    fn prepare(&self, reserved: u64, mode: u32) -> Result<()> {
         let Self { file, directory, path, bytes, .. } = self;
         let made = file.metadata().map_err(|error| Error::os("fstat", path, error))?.mode() & 0o777;
         if made != mode & 0o777 {
@@ -82,7 +86,7 @@ impl SegmentFile {
             let permissions = fs::Permissions::from_mode(mode);
             file.set_permissions(permissions).map_err(|error| Error::os("fchmod", path, error))?;
         }
-        reserve(directory, file, path, *bytes)
+        reserve(directory, file, path, *bytes, reserved)
     }
 
     /// Opens a file without following links, holds it, and checks that it exists, is whole, and is
@@ -166,8 +170,9 @@ impl SegmentFile {
         pages::write_at(&self.file, offset, bytes, count)
     }
 
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
+    /// Returns why a write failed.
+    pub(crate) fn write_error(&self, error: io::Error) -> Error {
+        no_space_or_os(&self.directory, self.bytes, "pwrite", &self.path, error)
     }
 
     /// Maps the whole file. The mapping keeps it held after the file is closed.

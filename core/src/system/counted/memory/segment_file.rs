@@ -1,6 +1,5 @@
 //! A file and its mapping: an allocation that both keep.
 
-use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -40,14 +39,11 @@ impl Mapping {
 }
 
 impl SegmentFile {
-    pub(crate) fn path(&self) -> &Path {
-        self.directory.path()
-    }
-
     pub(crate) fn create(
         directory: Directory,
         id: &SegmentId,
         bytes: u64,
+        _reserved: u64,
         _mode: u32,
     ) -> Result<Self> {
         let free_bytes = directory.free_bytes()?;

@@ -110,14 +110,11 @@ impl Mapping {
 }
 
 impl SegmentFile {
-    pub(crate) fn path(&self) -> &Path {
-        self.0.directory.path()
-    }
-
     pub(crate) fn create(
         directory: Directory,
         id: &SegmentId,
         bytes: u64,
+        _reserved: u64,
         mode: u32,
     ) -> Result<Self> {
         if mode != 0o600 {
