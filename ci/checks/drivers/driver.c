@@ -966,18 +966,28 @@ static void push(const shma_column_builder *builder, const char *kind, int64_t k
         push_elements(builder, kind, 0, 1, k);
 }
 
+// Returns a builder that has the items of a list of this kind.
+static shma_column_builder *items_of(const char *kind) {
+    shma_column_builder *builder = builder_of(kind);
+    for (int64_t k = 0; k < LIST_COUNT && strcmp(kind, "empty") != 0; k++)
+        push(builder, kind, k);
+    return builder;
+}
+
 static void make_list(words w) {
-    shma_column_builder *builder = builder_of(w[1]);
+    const char *keys = behind(w[1], "dictionary-");
     shma_list *list = NULL;
-    for (int64_t k = 0; k < LIST_COUNT && strcmp(w[1], "empty") != 0; k++)
-        push(builder, w[1], k);
-    if (shma_list_create(builder, NULL, &list, &error)) {
+    shma_dict *dict = NULL;
+    if (keys ? shma_dict_create(items_of(keys), items_of("maybe-<i8"), NULL, &dict, &error)
+             : shma_list_create(items_of(w[1]), NULL, &list, &error)) {
         say_error();
         return;
     }
-    keep(w[0], shma_array_retain(shma_list_array(list)), 0);
-    say_handle_of(shma_list_array(list));
+    const shma_array *made = keys ? shma_dict_array(dict) : shma_list_array(list);
+    keep(w[0], shma_array_retain(made), 0);
+    say_handle_of(made);
     shma_list_close(list);
+    shma_dict_close(dict);
 }
 
 // With so many digits every float has its own text, and "#" leaves the point there.
@@ -1090,6 +1100,17 @@ static bool write_record(FILE *out, const shma_column *column, size_t index) {
     return is_well;
 }
 
+// Writes a number, a string or bytes.
+static bool write_plain(FILE *out, const shma_column *column, const void *data, size_t bytes) {
+    if (shma_column_kind(column) == SHMA_ITEM_NUMBER)
+        return write_number(out, shma_column_dtype(column), data);
+    if (shma_column_kind(column) == SHMA_ITEM_STRING)
+        write_text(out, data, bytes);
+    else
+        write_hex(out, data, bytes);
+    return true;
+}
+
 // Writes an item as JSON; if that fails, `error` says why.
 static bool write_item(FILE *out, const shma_column *column, size_t index) {
     const shma_item_kind kind = shma_column_kind(column);
@@ -1104,15 +1125,18 @@ static bool write_item(FILE *out, const shma_column *column, size_t index) {
     if (kind == SHMA_ITEM_LIST)
         return shma_column_range(column, index, &first, &count, &error) == SHMA_OK &&
                write_items(out, shma_column_child(column, 0), first, count);
-    if (shma_column_item(column, index, &data, &bytes, &error))
-        return false;
-    if (kind == SHMA_ITEM_NUMBER)
-        return write_number(out, shma_column_dtype(column), data);
-    if (kind == SHMA_ITEM_STRING)
-        write_text(out, data, bytes);
+    return shma_column_item(column, index, &data, &bytes, &error) == SHMA_OK &&
+           write_plain(out, column, data, bytes);
+}
+
+// Answers what was written; if that failed, `error` says why.
+static void say_written(FILE *out, char **written, bool is_well) {
+    fclose(out);
+    if (is_well)
+        printf("ok %s", *written);
     else
-        write_hex(out, data, bytes);
-    return true;
+        say_error();
+    free(*written);
 }
 
 // Answers what is written of a list, or of a field of it.
@@ -1127,12 +1151,7 @@ static void say_of_list(words w, bool (*write)(FILE *out, const shma_column *col
     const shma_column *items = shma_list_items(list);
     FILE *out = open_memstream(&written, &bytes);
     const bool is_well = write(out, *w[1] ? shma_column_field(items, w[1]) : items);
-    fclose(out);
-    if (is_well)
-        printf("ok %s", written);
-    else
-        say_error();
-    free(written);
+    say_written(out, &written, is_well);
     shma_list_close(list);
 }
 
@@ -1164,6 +1183,64 @@ static void say_values(words w) { say_of_list(w, write_values); }
 
 static void say_offsets(words w) { say_of_list(w, write_offsets); }
 
+static shma_status find(const shma_dict *dict, const void *key, size_t bytes, size_t *index) {
+    switch (shma_column_kind(shma_dict_keys(dict))) {
+    case SHMA_ITEM_STRING:
+        return shma_dict_find_string(dict, key, bytes, index, &error);
+    case SHMA_ITEM_BYTES:
+        return shma_dict_find_bytes(dict, key, bytes, index, &error);
+    default:
+        return shma_dict_find_integer(dict, *(const int64_t *)key, index, &error);
+    }
+}
+
+// Finds a key, and writes it and its value.
+static bool write_entry(FILE *out, const shma_dict *dict, const void *key, size_t bytes) {
+    size_t index = 0;
+    const shma_status status = find(dict, key, bytes, &index);
+    fputc('[', out);
+    bool is_well = write_plain(out, shma_dict_keys(dict), key, bytes);
+    fputc(',', out);
+    if (status == SHMA_ABSENT)
+        fputs("\"absent\"", out);
+    else
+        is_well &= status == SHMA_OK && write_item(out, shma_dict_values(dict), index);
+    fputc(']', out);
+    return is_well;
+}
+
+// Writes each entry of a dictionary, and a key that is absent.
+static bool write_entries(FILE *out, const shma_dict *dict) {
+    static const int64_t zero = 0;
+    const shma_column *keys = shma_dict_keys(dict);
+    const void *key = NULL;
+    size_t bytes = 0;
+    fputc('[', out);
+    for (size_t at = 0; at < shma_dict_count(dict); at++) {
+        if (shma_column_item(keys, at, &key, &bytes, &error) || !write_entry(out, dict, key, bytes))
+            return false;
+        fputc(',', out);
+    }
+    key = shma_column_kind(keys) == SHMA_ITEM_NUMBER ? (const void *)&zero : "absent";
+    const bool is_well = write_entry(out, dict, key, strlen("absent"));
+    fputc(']', out);
+    return is_well;
+}
+
+static void say_found(words w) {
+    shma_dict *dict = NULL;
+    char *written = NULL;
+    size_t bytes = 0;
+    if (shma_dict_attach(w[0], &dict, &error)) {
+        say_error();
+        return;
+    }
+    FILE *out = open_memstream(&written, &bytes);
+    const bool is_well = write_entries(out, dict);
+    say_written(out, &written, is_well);
+    shma_dict_close(dict);
+}
+
 static const struct {
     const char *name;
     void (*answer)(words);
@@ -1176,6 +1253,7 @@ static const struct {
     {"receive", receive},
     {"list", make_list},
     {"items", say_items},
+    {"find", say_found},
     {"values", say_values},
     {"offsets", say_offsets},
     {"make", make},

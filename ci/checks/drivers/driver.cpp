@@ -38,6 +38,7 @@ using shmarray::any_list;
 using shmarray::array;
 using shmarray::array_view;
 using shmarray::column_builder;
+using shmarray::dict;
 using shmarray::far_end;
 using shmarray::strided_array;
 using namespace std::chrono_literals;
@@ -388,6 +389,16 @@ any_array list_of_one_shape() {
     return shmarray::list<array_view<const T, 2>>::create(items).array();
 }
 
+using entry_value = std::optional<std::int64_t>;
+
+template <class Key>
+any_array dict_of() {
+    std::map<decltype(item<Key>::at(0)), entry_value> entries; // its order is that of the items
+    for (std::int64_t k = 0; k < list_count; ++k)
+        entries[item<Key>::at(k)] = item<entry_value>::at(k);
+    return dict<Key, entry_value>::create(entries).array();
+}
+
 /// Makes a list of a kind that no dtype tells; null if it is none of them.
 any_array list_of_kind(const std::string &kind) {
     using shmarray::list;
@@ -413,6 +424,9 @@ any_array list_of_kind(const std::string &kind) {
         {"maybe-lists-bytes", [] { return list_of<optional<list<bytes>>>(); }},
         {"lists-lists-maybe-strings",
          [] { return list_of<list<list<optional<std::string_view>>>>(); }},
+        {"dictionary-strings", dict_of<std::string_view>},
+        {"dictionary-bytes", dict_of<bytes>},
+        {"dictionary-<i8", dict_of<std::int64_t>},
     };
     const auto found = kinds.find(kind);
     return found == kinds.end() ? any_array() : found->second();
@@ -503,6 +517,34 @@ std::string json_of_items(const any_list &items) {
     return "[" + joined(items.size(), [&](auto at) { return json_of_item(items, at); }) + "]";
 }
 
+/// Finds keys in a dictionary.
+template <class Key>
+std::string json_of_entries(const dict<Key, entry_value> &all, const shmarray::list<Key> &keys) {
+    return joined(keys.size(), [&](auto at) {
+        const auto found = all.find(keys[at]);
+        std::string value = "\"absent\"";
+        if (found != all.end())
+            value = found->second ? json_of(*found->second) : "null";
+        return "[" + json_of_item(any_list(keys), at) + "," + value + "]";
+    });
+}
+
+template <class Key, class Absent>
+std::string json_of_dict(const dict<Key, entry_value> &all, const Absent &absent) {
+    const auto no_keys = shmarray::list<Key>::create(std::vector<Absent>{absent});
+    return "[" + json_of_entries(all, all.keys()) + "," + json_of_entries(all, no_keys) + "]";
+}
+
+/// Attaches a dictionary by the type that its keys have, and finds each of them.
+std::string find(const std::string &handle) {
+    const std::string absent = "absent";
+    if (const auto all = dict<std::string_view, entry_value>::try_attach(handle))
+        return json_of_dict(*all, absent);
+    if (const auto all = dict<array_view<const std::byte>, entry_value>::try_attach(handle))
+        return json_of_dict(*all, absent);
+    return json_of_dict(dict<std::int64_t, entry_value>::attach(handle), std::int64_t(0));
+}
+
 class Driver {
   public:
     std::string answer(const std::string &line) {
@@ -555,6 +597,7 @@ class Driver {
                  const auto items = any_list::attach(w[0]);
                  return ok(json_of_items(w.size() > 1 ? items.field(w[1]) : items));
              }},
+            {"find", [](Driver &, const words &w) { return ok(find(w[0])); }},
             {"make", [](Driver &d, const words &w) { return d.make(w); }},
             {"share", [](Driver &d, const words &w) { return d.share(w[0], w[1], w[2]); }},
             {"view",

@@ -43,6 +43,7 @@ LAYOUTS = {
 
 LIST_LENGTH = 5
 CHARACTERS = 'é\0"😀'
+ABSENT = {str: "absent", bytes: b"absent", int: 0}
 FIELDS = {
     "records": {
         "text": "strings",
@@ -116,6 +117,10 @@ def item(kind, k):
         case "records" | "points":
             return {name: item(field, k) for name, field in FIELDS[form].items()}
     return elements(kind, (), k)[()]
+
+
+def items_of(kind):
+    return [item(kind, k) for k in range(LIST_LENGTH if kind != "empty" else 0)]
 
 
 def elements(dtype, shape, first):
@@ -305,11 +310,11 @@ class Driver:
             return f"{compared(message.array)} {message.meta.decode()}"
 
     def do_list(self, key, kind):
-        items = (item(kind, k) for k in range(LIST_LENGTH if kind != "empty" else 0))
-        if kind == "dictionary":
-            made = shmarray.Dict({item("strings", k): item("<i8", k) for k in range(LIST_LENGTH)})
+        form, _, rest = kind.partition("-")
+        if form == "dictionary":
+            made = shmarray.Dict(dict(zip(items_of(rest), items_of("maybe-<i8"), strict=True)))
         else:
-            made = shmarray.List(items)
+            made = shmarray.List(items_of(kind))
         self.held.keep(key, made)
         return self.do_handle(key)
 
@@ -321,6 +326,11 @@ class Driver:
             for item in items
         ]
         return f"ok {json.dumps(found, ensure_ascii=False)}"
+
+    def do_find(self, handle):
+        found = attached(handle, shmarray.Dict)
+        keys = [*found, ABSENT[type(next(iter(found)))]]
+        return f"ok {json.dumps([plain((key, found.get(key, 'absent'))) for key in keys])}"
 
     def do_values(self, handle, *fields):
         return f"ok {json.dumps(plain(attached_list(handle, *fields).values))}"
@@ -541,11 +551,15 @@ class Driver:
         return "ok"
 
 
-def attached_list(handle, *fields):
+def attached(handle, kind):
     found = shmarray.attach(handle)
-    if not isinstance(found, shmarray.List):
-        raise TypeError(f"it is no list: {type(found).__name__}")
-    return functools.reduce(shmarray.List.field, fields, found)
+    if not isinstance(found, kind):
+        raise TypeError(f"it is no {kind.__name__}: {type(found).__name__}")
+    return found
+
+
+def attached_list(handle, *fields):
+    return functools.reduce(shmarray.List.field, fields, attached(handle, shmarray.List))
 
 
 def attach_all(handles):

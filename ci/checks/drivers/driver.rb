@@ -27,8 +27,10 @@ class Driver
   }.freeze
 
   LIST = Shmarray::List
+  DICT = Shmarray::Dict
   LIST_SIZE = 5
   CHARACTERS = "é\0\"😀"
+  ABSENT = { strings: "absent", bytes: "absent".b, numbers: 0 }.freeze
   FIELDS = {
     "records" => {
       "text" => "strings", "size" => "maybe-<i8", "sample" => "vectors-<f4",
@@ -117,14 +119,23 @@ class Driver
   end
 
   def do_list(key, kind)
-    size = kind == "empty" ? 0 : LIST_SIZE
-    list = self.class::LIST.new(Array.new(size) { |k| item(kind, k) })
-    @held[key] = list
-    "ok #{list.handle}"
+    form, rest = kind.split("-", 2)
+    @held[key] = if form == "dictionary"
+                   self.class::DICT.new(items(rest).zip(items("maybe-<i8")).to_h)
+                 else
+                   self.class::LIST.new(items(kind))
+                 end
+    "ok #{@held[key].handle}"
   end
 
   def do_items(handle, *fields)
     "ok #{JSON.generate(attached_list(handle, fields).map { |item| plain(item) })}"
+  end
+
+  def do_find(handle)
+    dict = self.class::DICT.attach(handle)
+    keys = [*dict.keys, ABSENT.fetch(dict.keys.kind)]
+    "ok #{JSON.generate(keys.map { |key| plain([key, dict.fetch(key, "absent")]) })}"
   end
 
   def do_values(handle, *fields)
@@ -431,6 +442,10 @@ class Driver
     channel.receive(timeout: wait == "poll" ? 0 : nil) { |frame| frame[0] }
   rescue Shmarray::TimeoutError
     retry # it polls
+  end
+
+  def items(kind)
+    Array.new(kind == "empty" ? 0 : LIST_SIZE) { |k| item(kind, k) }
   end
 
   # Item k of a list of this kind.

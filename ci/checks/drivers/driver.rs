@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 
 use shmarray::{
     Access, Array, Channel, ChannelOptions, Column, ColumnBuilder, ColumnKind, DType, DTypeKind,
-    Delivered, Dict, Error, Layout, List, Loaned, Number, Options, Order, Pipe, Received, Sent,
-    WhenFull,
+    Delivered, Dict, Error, Key, Layout, List, Loaned, Number, Options, Order, Pipe, Received,
+    Sent, WhenFull,
 };
 
 const WARM_UP: u64 = 100;
@@ -65,14 +65,18 @@ impl Driver {
             ["attach", key, access, handle] => self.attach(key, access, handle),
             ["publish", name, dtype] => self.publish(name, dtype),
             ["receive", handle_or_name] => receive(handle_or_name),
-            ["list", key, "dictionary"] => {
-                let made = Dict::create(column("strings")?, column("<i8")?, &Options::new())?;
-                self.keep(key, made.as_list().array().expect("it is new").clone(), None)
-            }
             ["list", key, kind] => {
-                let made = List::create(column(kind)?, &Options::new())?;
+                let options = Options::new();
+                let made = match split(kind) {
+                    ("dictionary", keys) => {
+                        let made = Dict::create(column(keys)?, column("maybe-<i8")?, &options)?;
+                        made.as_list().clone()
+                    }
+                    _ => List::create(column(kind)?, &options)?,
+                };
                 self.keep(key, made.array().expect("it is new").clone(), None)
             }
+            ["find", handle] => find(&Dict::attach(handle)?),
             ["items" | "values" | "offsets", handle, ref field @ ..] => {
                 let list = List::attach(handle)?;
                 of_column(words[0], field_of(&list, field))
@@ -662,11 +666,39 @@ fn item(column: Column<'_>, at: u64) -> Result<String, Error> {
         ColumnKind::Lists => {
             items(column.children().next().expect("lists have one column"), column.list(at)?)
         }
-        _ => {
-            let bytes = column.bytes(at)?;
-            Ok(of_text(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>()))
-        }
+        _ => Ok(of_bytes(&column.bytes(at)?)),
     }
+}
+
+/// Finds each key of a dictionary, and one that is absent.
+fn find(dict: &Dict) -> Answer {
+    let keys = dict.keys();
+    let entry_at = |at| match keys.kind() {
+        ColumnKind::Strings => entry(dict, Key::String(&keys.string(at)?)),
+        ColumnKind::Bytes => entry(dict, Key::Bytes(&keys.bytes(at)?)),
+        _ => match keys.number(at)? {
+            Some(Number::Integer(whole)) => entry(dict, Key::Integer(whole as i64)),
+            other => panic!("no key of a dictionary: {other:?}"),
+        },
+    };
+    let absent = match keys.kind() {
+        ColumnKind::Strings => Key::String("absent"),
+        ColumnKind::Bytes => Key::Bytes(b"absent"),
+        _ => Key::Integer(0),
+    };
+    let entries = (0..keys.len()).map(entry_at).chain([entry(dict, absent)]);
+    ok(format!("[{}]", entries.collect::<Result<Vec<_>, _>>()?.join(",")))
+}
+
+/// Finds a key, and returns it and its value as JSON.
+fn entry(dict: &Dict, key: Key<'_>) -> Answer {
+    let text = match key {
+        Key::String(text) => of_text(text),
+        Key::Bytes(bytes) => of_bytes(bytes),
+        Key::Integer(whole) => whole.to_string(),
+    };
+    let value = dict.find(key)?.map(|at| item(dict.values(), at)).transpose()?;
+    Ok(format!("[{text},{}]", value.unwrap_or_else(|| of_text("absent"))))
 }
 
 fn of_elements(array: &Array) -> Answer {
@@ -682,6 +714,10 @@ fn of_number(number: Number) -> String {
         Number::Float(float) => format!("{float:?}"),
         Number::Complex(re, im) => format!("[{re:?},{im:?}]"),
     }
+}
+
+fn of_bytes(bytes: &[u8]) -> String {
+    of_text(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }
 
 /// serde_json sorts the fields of a record, so it writes only texts.

@@ -14,6 +14,7 @@ class NumoDriver < Driver
   }.freeze
   CHANNEL = Numo::Shared::Channel
   LIST = Numo::Shared::List
+  DICT = Numo::Shared::Dict
 
   def do_hello
     "ok numo #{Numo::NArray::VERSION}"

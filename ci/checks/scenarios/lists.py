@@ -1,4 +1,4 @@
-"""Lists between two drivers: what is made, and what its items must be.
+"""Lists and dictionaries between two drivers: what is made, and what must be in it.
 
 ../drivers/README.md says what the items of each kind are. They stand here as plain values, so a
 driver is compared with neither itself nor its maker.
@@ -112,6 +112,20 @@ KINDS = {
     "lists-lists-maybe-strings": lists(lists(maybe(STRINGS))),
 }
 
+
+def found(keys, values, absent):
+    """What a dictionary's keys find, and then one that is absent."""
+    return [*map(list, zip(keys, values, strict=True)), [absent, "absent"]]
+
+
+DICTIONARIES = {
+    "strings": found(STRINGS, KINDS["maybe-<i8"], "absent"),
+    "bytes": found(BYTES, KINDS["maybe-<i8"], b"absent".hex()),
+    "<i8": found(numbers("<i8"), KINDS["maybe-<i8"], 0),
+}
+GOLDEN_KEYS = ["", "ä", *(f"key {number}" for number in range(20))]
+GOLDEN_DICTIONARY = found(GOLDEN_KEYS, [*range(21), None], "absent")
+
 # The values and the offsets of a kind, or of a field of it. Numbers have no offsets.
 COLUMNS = {
     ("<i8",): (numbers("<i8"), None),
@@ -126,7 +140,6 @@ COLUMNS = {
     ("records", "sample"): (NUMBERS["f"][1:5], [0, 0, 1, 3, 3, 4]),
 }
 
-DICTIONARY_MAKERS = ("rust", "musl", "python")
 RUBY_NUMBERS = ("|b1", "<i8", "<f8", "<c16")
 NUMO_LACKS = "vectors-|b1"
 
@@ -189,9 +202,18 @@ def pair_columns(maker, user, tally):
             tally.check(f"{what}: offsets", user.ask(f"offsets {address}"), expected)
 
 
+def pair_dictionaries(maker, user, tally):
+    """Hands dictionaries from maker to user, which finds every key, and reads none as a list."""
+    for keys, expected in DICTIONARIES.items():
+        what = f"{maker.name} to {user.name}, a dictionary of {keys}"
+        if handle := made_by(maker, f"dictionary-{keys}", what, tally):
+            tally.check(what, user.ask(f"find {handle}"), says(expected))
+            tally.check(f"{what} as a list", user.ask(f"items {handle}"), refuses("dict"))
+
+
 def pair_refusals(maker, user, tally):
     """Hands from maker to user what is no list, lists that only Python reads, and a list as an
-    array.
+    array and as a dictionary.
     """
     what = f"{maker.name} to {user.name}"
     made = maker.ask("create a <i4 c")
@@ -206,8 +228,7 @@ def pair_refusals(maker, user, tally):
     if user.name not in ("numo", "python"):  # Python attaches a List
         is_bytes = lambda answer: answer.startswith(f"ok {b'shmalist'.hex()}")
         tally.check(f"{what}, a list as bytes", user.ask("bytes b"), is_bytes)
-    if maker.name in DICTIONARY_MAKERS and (handle := made_by(maker, "dictionary", what, tally)):
-        tally.check(f"{what}, a dictionary", user.ask(f"items {handle}"), refuses("dict"))
+    tally.check(f"{what}, a list as a dictionary", user.ask(f"find {handle}"), refuses("dict"))
     if maker.name == "python" and (handle := made_by(maker, "pickles", what, tally)):
         expected = says([0, "é", 2, 'é\0"', 4]) if user.name == "python" else refuses("pickle")
         tally.check(f"{what}, pickles", user.ask(f"items {handle}"), expected)
@@ -219,24 +240,29 @@ def run_pair(maker, user, tally):
     for kind in KINDS:
         pair(maker, user, kind, tally)
     pair_columns(maker, user, tally)
+    pair_dictionaries(maker, user, tally)
     pair_refusals(maker, user, tally)
 
 
 def walk_golden(driver, directory, tally):
-    """Reads every golden list through one driver."""
+    """Reads every golden list and the golden dictionary through one driver."""
     index = json.loads((GOLDEN / "lists/index.json").read_text())
-    others = {"pickles": refuses("" if driver.name == "python" else "pickle")}
-    others["dictionary"] = refuses("dict")
-    expected = {name: says(items) for name, items in index.items()} | others
+    expected = [
+        *(("items", "list", name, says(items)) for name, items in index.items()),
+        ("items", "list", "pickles", refuses("" if driver.name == "python" else "pickle")),
+        ("items", "list", "dictionary", refuses("dict")),
+        ("find", "dict", "dictionary", says(GOLDEN_DICTIONARY)),
+        ("find", "dict", "strings", refuses("list")),
+    ]
     written = []
-    for number, (name, is_right) in enumerate(expected.items(), 60):
+    for number, (command, descr, name, is_right) in enumerate(expected, 60):
         data = (GOLDEN / "lists" / name).read_bytes()
-        segment = make.Segment(number, {"descr": "list", "itemsize": 1}, [len(data)], data)
+        segment = make.Segment(number, {"descr": descr, "itemsize": 1}, [len(data)], data)
         written.append(directory / f"shmarray-{segment.id}")
         written[-1].write_bytes(segment.write())
         written[-1].chmod(0o600)
-        answer = driver.ask(f"items {segment.handle()}")
-        tally.check(f"{driver.name}: golden list {name}", answer, is_right)
+        answer = driver.ask(f"{command} {segment.handle()}")
+        tally.check(f"{driver.name}: golden {descr} {name}", answer, is_right)
     driver.ask("drop")
     for path in written:
         path.unlink()
