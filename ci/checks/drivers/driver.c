@@ -774,6 +774,27 @@ static void time_attach(words w) {
     printf("ok %.9f %.9f %.9f", cold, held, again);
 }
 
+// Finds so many items of a list, in an order that no cache foresees.
+static void time_items(words w) {
+    const size_t rounds = (size_t)atoll(w[0]);
+    shma_list *list;
+    must(shma_list_attach(w[1], &list, &error));
+    const shma_column *items = shma_list_items(list);
+    const size_t count = shma_column_count(items);
+    const void *data;
+    size_t at = 0, bytes = 0, all = 0;
+    for (size_t k = 0; k < count; k++) // the pages are mapped before the clock starts
+        must(shma_column_item(items, k, &data, &bytes, &error));
+    const double began = now();
+    for (size_t k = 0; k < rounds; k++) {
+        at = (at + 7919 * (k % 13 + 1)) % count;
+        must(shma_column_item(items, at, &data, &bytes, &error));
+        all += bytes;
+    }
+    printf("ok %.12f %zu", (now() - began) / (double)rounds, all);
+    shma_list_close(list);
+}
+
 // One of the two channels of a measurement; `bytes` makes it.
 static shma_channel *channel_of(const char *name, const char *part, const int64_t *bytes) {
     char whole[100];
@@ -1281,6 +1302,7 @@ static const struct {
     {"end", end},
     {"time_create", time_create},
     {"time_attach", time_attach},
+    {"time_items", time_items},
     {"time_ask", time_ask},
     {"time_answer", time_answer},
 };

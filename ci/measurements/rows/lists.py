@@ -3,6 +3,8 @@
 import importlib.util
 
 import numpy as np
+import shmarray
+import timed
 from harness import HERE, Answering, Failed
 
 ROW = "lists"
@@ -17,6 +19,7 @@ NOTHING = "nothing"
 """Workers that have no data set."""
 
 RECORD_ITEM, RAGGED_ITEM = "an item: record", "an item: ragged array"
+RAGGED_ITEM_IN_C = "an item: ragged array, in C"
 RECORD_MADE, RAGGED_MADE = "making: a record", "making: a ragged array"
 OPENED, ATTACHED = "opening a file", "attaching"
 STARTED, WEIGHED = "8 workers start", "8 workers have touched all: copies"
@@ -40,8 +43,20 @@ def measure(bench):
         bench.measure(ROW, case, contenders, bench.pick(7, 2))
         for program in programs.values():
             program.close()
+    in_c(bench, count)
     for way in (NOTHING, OURS, FILE, PLAIN, SERIALISED):
         weigh(bench, way, bench.pick(1_000_000, 5_000))
+
+
+def in_c(bench, count):
+    items = shmarray.List(np.arange(float(number % 40)) for number in range(count))
+    line = f"time_items {bench.pick(1_000_000, 10_000)} {shmarray.handle(items)}"
+
+    def run():
+        with timed.driver("C") as driver:
+            return timed.ask(driver, line)[0]
+
+    bench.measure(ROW, RAGGED_ITEM_IN_C, {OURS: run}, bench.pick(7, 2))
 
 
 def started(case, ways, count):

@@ -441,10 +441,9 @@ impl ColumnBuilder {
         self.validity = items.validity.filter(|_| nulls > 0).unwrap_or_default();
         self.written = items.values;
         self.is_uniform = is_uniform;
+        self.shapes = little_endian(&items.shapes).into();
         if is_uniform {
             self.first_shape = items.shapes;
-        } else {
-            self.shapes = little_endian(&items.shapes).into();
         }
         if let Some(mut offsets) = items.offsets {
             self.end = offsets.pop().unwrap_or_default();

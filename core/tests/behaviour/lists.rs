@@ -116,6 +116,7 @@ fn a_list_has_a_name_and_is_given_back_as_an_array_is() {
 }
 
 /// Records of a ragged array, a string that may be None, and a number: 2.4 KB on average.
+#[cfg(linux_backend)]
 fn large(count: u64) -> ColumnBuilder {
     let mut samples = ColumnBuilder::arrays(DType::parse("<u2").unwrap(), 2).unwrap();
     let mut names = ColumnBuilder::strings();
@@ -136,6 +137,7 @@ fn large(count: u64) -> ColumnBuilder {
     records
 }
 
+#[cfg(linux_backend)]
 fn is_large(list: &List, count: u64) {
     assert_eq!(list.len(), count);
     let field = |name| list.items().field(name).unwrap();
