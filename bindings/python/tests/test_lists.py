@@ -586,8 +586,8 @@ def test_an_exception_of_a_signal_is_not_lost():
     signal.signal(signal.SIGALRM, interrupt)
     items = [list(range(3_000_000))] * 100
     try:
-        signal.setitimer(signal.ITIMER_REAL, 0.01)
         with pytest.raises(KeyboardInterrupt):
+            signal.setitimer(signal.ITIMER_REAL, 0.01)  # here, for it may come at once
             List(items)
     finally:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
