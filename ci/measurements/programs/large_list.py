@@ -62,7 +62,7 @@ def main():
         for number in order:
             item = opened[number]
             assert item["label"] == number
-            assert item["pixels"].sum() == np.float32(number) * SAMPLE or number > 100
+            assert item["pixels"].min() == number
 
     def preads():
         file = os.open(path, os.O_RDONLY)
