@@ -583,12 +583,15 @@ def test_an_exception_of_a_signal_is_not_lost():
     def interrupt(*_):
         raise KeyboardInterrupt
 
+    def make():
+        signal.setitimer(signal.ITIMER_REAL, 0.01)  # it may come before the list is begun
+        List(items)
+
     signal.signal(signal.SIGALRM, interrupt)
     items = [list(range(3_000_000))] * 100
     try:
         with pytest.raises(KeyboardInterrupt):
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # here, for it may come at once
-            List(items)
+            make()
     finally:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
