@@ -353,6 +353,8 @@ impl ColumnBuilder {
         let count = size_bytes(shape, 1)?;
         self.expect_bytes(bytes, count)?;
         let row = shape.iter().map(|count| *count as i64);
+        self.shapes.make_room(8 * self.ndim)?;
+        self.offsets.make_room(8)?;
         self.values.extend(bytes)?;
         if self.first_shape.is_empty() {
             self.first_shape.extend(row.clone());
@@ -389,6 +391,10 @@ impl ColumnBuilder {
         self.expect(ColumnKind::Pickles)?;
         let start = self.values.len();
         let mut end = 16 + 16 * buffers.len() as u64 + stream.len() as u64;
+        let parts = buffers.iter().map(|buffer| buffer.len()).chain([16 + 16 * buffers.len()]);
+        let most = parts.chain([stream.len()]).map(|bytes| bytes + ALIGNMENT as usize).sum();
+        self.offsets.make_room(8)?;
+        self.values.make_room(most)?;
         self.values.extend(&(buffers.len() as u64).to_le_bytes())?;
         self.values.extend(&(stream.len() as u64).to_le_bytes())?;
         for buffer in buffers {
@@ -528,6 +534,9 @@ impl ColumnBuilder {
             }
             _ => {}
         }
+        if self.kind.has_offsets() {
+            self.offsets.make_room(8)?;
+        }
         if self.kind == ColumnKind::Arrays {
             self.shapes.extend_zeros(8 * self.ndim)?;
             self.is_uniform = false;
@@ -560,6 +569,7 @@ impl ColumnBuilder {
     }
 
     fn add_bytes(&mut self, bytes: &[u8]) -> Result<()> {
+        self.offsets.make_room(8)?;
         self.values.extend(bytes)?;
         self.end_at(self.end + bytes.len() as i64)
     }

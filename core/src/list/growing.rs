@@ -80,8 +80,9 @@ impl GrowingBytes {
         Ok(())
     }
 
-    /// Makes room for more bytes in private memory.
-    fn make_room(&mut self, more: usize) -> Result<()> {
+    /// Makes room for more bytes in private memory: to add as many cannot fail then. An item with
+    /// several parts makes room for all of them before it adds one, so it is added whole or not.
+    pub(super) fn make_room(&mut self, more: usize) -> Result<()> {
         if self.rest.len() as u64 >= self.most_private.max(LEAST_PIECE_BYTES) {
             self.move_rest();
         }
