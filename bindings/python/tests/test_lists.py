@@ -643,7 +643,10 @@ def test_a_list_needs_its_memory_once(small_tmpfs):
 
 
 def make_and_keep(items, reader):
-    """Says the handle of a list, and keeps the list until it is read."""
+    """Says the handle of a list, and keeps the list until its reader has ended.
+
+    A reader that may only read cannot remove what it holds last.
+    """
     items = shmarray.List(items, mode=0o644)
     reader.send_bytes(str(shmarray.handle(items)).encode())
     assert reader.recv_bytes() == b"read"
@@ -658,7 +661,6 @@ def read_as_another_user(maker):
     assert items[0]["name"] == "one"
     with pytest.raises(ValueError, match="read-only"):
         items.view(writeable=True)
-    maker.send_bytes(b"read")
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="becomes another user")
@@ -671,5 +673,6 @@ def test_another_user_reads_a_list_whose_mode_says_so():
     reader.close()
     with maker:
         run_forked(read_as_another_user, maker)
+        maker.send_bytes(b"read")
     process.join()
     assert process.exitcode == 0

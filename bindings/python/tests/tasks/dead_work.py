@@ -42,11 +42,16 @@ def work_and_put(queue, number):
 
 
 def work_until_interrupted(begun, number):
-    """Counts itself in an array."""
+    """Counts itself in an array. It cannot miss the first Ctrl-C:
+
+    a second one would end the parent's wait for its workers, whose memory it takes back.
+    """
     work()
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     shmarray.attach(begun)[number] = 1
-    while True:
-        signal.pause()
+    signal.sigwait({signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    raise KeyboardInterrupt
 
 
 def have_begun(count):
