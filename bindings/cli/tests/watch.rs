@@ -4,7 +4,9 @@
 
 mod run;
 
-use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Delivered, Options, WhenFull};
+use shmarray::{
+    Array, Channel, ChannelMode, ChannelOptions, DType, Delivered, Options, Receives, WhenFull,
+};
 
 use run::{printed, shmarray};
 
@@ -17,7 +19,7 @@ fn channel(name: &str) -> (Channel, Channel) {
     let options =
         ChannelOptions::new().mode(ChannelMode::Broadcast).slots(2).when_full(WhenFull::DropOldest);
     let sends = Channel::create(name, DType::parse("<f4").unwrap(), &[4], &options).unwrap();
-    let receives = Channel::open(name, true).unwrap();
+    let receives = Channel::open(name, Receives::Now).unwrap();
     let array = Array::create(DType::parse("<f4").unwrap(), &[4], &Options::new()).unwrap();
     for _ in 0..20 {
         sends.send_array(&array, b"", None).unwrap();

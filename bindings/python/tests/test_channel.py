@@ -20,6 +20,7 @@ import pytest
 import shmarray
 from processes import Peer
 from shmarray import Channel
+from working import sweep_after_deaths
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has channels")
 
@@ -884,3 +885,26 @@ def test_a_class_derived_from_channel_has_its_methods_and_may_replace_them():
             a[:] = number
         assert received(channel, 0) == number
     assert channel.loans == 20
+
+
+SENDER_WITHOUT_RECEIVER = """
+import shmarray
+
+camera = shmarray.Channel.create("frames", (4,), "f4", slots=4)
+viewer = shmarray.Channel.open("frames")
+for _ in range(5):
+    with camera.loan():
+        pass
+"""
+
+
+def test_a_sender_that_waits_for_nobody_says_so():
+    program = subprocess.Popen(
+        [sys.executable, "-c", SENDER_WITHOUT_RECEIVER], stderr=subprocess.PIPE, text=True
+    )
+    with program:
+        said = program.stderr.readline()
+        program.kill()
+    sweep_after_deaths()
+    assert 'the channel "frames": all 4 are taken, and nobody receives' in said
+    assert "when_full=drop_oldest" in said

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use shmarray::{
     Access, Array, Channel, ChannelOptions, Column, ColumnBuilder, ColumnKind, DType, DTypeKind,
     Delivered, Dict, Error, Key, Layout, List, Loaned, Number, Options, Order, Pipe, Received,
-    Sent, WhenFull,
+    Receives, Sent, WhenFull,
 };
 
 const WARM_UP: u64 = 100;
@@ -447,7 +447,7 @@ fn fork(into: &str, out: &str) -> Answer {
 }
 
 fn receive(handle_or_name: &str) -> Answer {
-    match Channel::open(handle_or_name, true)?.receive(None)? {
+    match Channel::open(handle_or_name, Receives::Now)?.receive(None)? {
         Delivered::Message(message) => {
             let meta = String::from_utf8_lossy(message.meta()).into_owned();
             Ok(format!("{} {meta}", compare(message.array())?))
@@ -537,7 +537,7 @@ fn time_ask(name: &str, size: u64, count: u64, timeout: Option<Duration>) -> Ans
 }
 
 fn time_answer(name: &str, timeout: Option<Duration>) -> Answer {
-    let open = |part: &str| Channel::open_within(&format!("{name}.{part}"), true, None);
+    let open = |part: &str| Channel::open_within(&format!("{name}.{part}"), Receives::Now, None);
     let there = open("there")?.expect("waits");
     let back = open("back")?.expect("waits");
     while let Some(first) = receive_first(&there, timeout)? {

@@ -5,7 +5,7 @@ use std::hint::black_box;
 
 use shmarray::{
     Access, Array, Channel, ChannelOptions, DType, Delivered, Descriptor, Layout, Loaned, Options,
-    Order, Pipe, Received,
+    Order, Pipe, Received, Receives,
 };
 
 /// The call that is repeated, made from what is made once.
@@ -86,7 +86,7 @@ fn publishes() -> Box<dyn FnMut()> {
     let name = format!("instructions-{}", std::process::id());
     let dtype = DType::parse("|u1").unwrap();
     let sender = Channel::create(&name, dtype, &[80], &ChannelOptions::new().slots(4)).unwrap();
-    let receiver = Channel::open(&name, true).unwrap();
+    let receiver = Channel::open(&name, Receives::Now).unwrap();
     Box::new(move || {
         let Loaned::Loan(loan) = sender.loan(None).unwrap() else { panic!("no slot") };
         loan.publish(b"").unwrap();

@@ -90,7 +90,7 @@ fn ask(channel: &Channel) {
 }
 
 fn use_channel(first: u8) {
-    let Ok(channel) = Channel::open(NAME, first & 1 == 0) else { return };
+    let Ok(channel) = Channel::open(NAME, Receives::from(first & 1 == 0)) else { return };
     let mut steps = [send_all, receive_all, ask];
     steps.rotate_left(usize::from(first % 3));
     steps.iter().chain(&steps).for_each(|step| step(&channel));

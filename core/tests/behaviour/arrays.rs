@@ -444,7 +444,9 @@ fn a_copy_that_no_memory_has_room_for_is_an_error() {
 #[cfg(portable_backend)]
 #[test]
 fn pipes_and_channels_can_be_neither_made_nor_opened_on_the_portable_backend() {
-    use shmarray::{Channel, ChannelOptions, ChannelStats, Pipe, QueueSlots, QueueTasks, family};
+    use shmarray::{
+        Channel, ChannelOptions, ChannelStats, Pipe, QueueSlots, QueueTasks, Receives, family,
+    };
     fn refused<T>(outcome: shmarray::Result<T>) {
         assert!(matches!(outcome, Err(Error::Unsupported { .. })));
     }
@@ -454,8 +456,8 @@ fn pipes_and_channels_can_be_neither_made_nor_opened_on_the_portable_backend() {
     refused(Pipe::from_fd(std::fs::File::open(".").unwrap().into()));
     refused(Channel::create("numbers", int32(), &[3], &options));
     refused(Channel::create_by_handle("numbers", &options));
-    refused(Channel::open("numbers", true));
-    refused(Channel::open_within("numbers", true, None));
+    refused(Channel::open("numbers", Receives::Now));
+    refused(Channel::open_within("numbers", Receives::Now, None));
     refused(ChannelStats::read("numbers"));
     refused(QueueSlots::new(1));
     refused(QueueTasks::new());

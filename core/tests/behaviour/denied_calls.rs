@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use shmarray::{
-    Array, Channel, ChannelOptions, DType, Error, ErrorKind, Options, Pipe, QueueSlots,
+    Array, Channel, ChannelOptions, DType, Error, ErrorKind, Options, Pipe, QueueSlots, Receives,
 };
 
 use crate::denied::deny;
@@ -102,7 +102,7 @@ fn a_denied_call_of_a_wait_for_a_channel_is_named() {
         for (call, number, path) in calls {
             denied((call, number, None), path, || {
                 let most = Some(Duration::from_secs(3600));
-                Box::new(move || Channel::open_within("nobody", true, most).map(drop))
+                Box::new(move || Channel::open_within("nobody", Receives::Now, most).map(drop))
             });
         }
         denied(("eventfd", libc::SYS_eventfd2, None), "", || {

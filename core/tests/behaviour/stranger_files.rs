@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use shmarray::{Access, Array, Channel, Error, ErrorKind, Options, Pipe, Sent};
+use shmarray::{Access, Array, Channel, Error, ErrorKind, Options, Pipe, Receives, Sent};
 
 use crate::beside_strangers::{
     ALONE, DEEDS, ID, STRANGER, USER, beside, beside_a_stranger, locked_file, named, own_name,
@@ -68,7 +68,7 @@ fn is_denied(error: Error) {
 
 /// What is no file cannot be followed either.
 const OPEN_CAMERA: &[Deed] = &[("open a channel by a stranger's name", || {
-    is_denied(Channel::open("camera", true).map(drop).unwrap_err())
+    is_denied(Channel::open("camera", Receives::Now).map(drop).unwrap_err())
 })];
 
 /// The name is the stranger's: no process gets an array by it, and each gets an error at once.

@@ -8,7 +8,9 @@ use std::io::Error as Os;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use shmarray::{Access, Array, Channel, ChannelOptions, DType, Error, ErrorKind, Options};
+use shmarray::{
+    Access, Array, Channel, ChannelOptions, DType, Error, ErrorKind, Options, Receives,
+};
 
 use crate::denied::deny;
 use crate::support::{
@@ -77,7 +79,7 @@ fn every_use_is_refused(handle: &str, kind: ErrorKind, words: &[&str]) {
         shmarray::unlink("n"),
         shmarray::sweep().map(drop),
         Channel::create("c", f8(), &[3], &ChannelOptions::new()).map(drop),
-        Channel::open("c", true).map(drop),
+        Channel::open("c", Receives::Now).map(drop),
         shmarray::try_directory().map(drop),
     ];
     for (at, refused) in refused.into_iter().enumerate() {

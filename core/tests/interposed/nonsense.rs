@@ -10,7 +10,7 @@ use std::ffi::{c_int, c_void};
 use std::fs;
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, ChannelStats, DType, Delivered};
+use shmarray::{Channel, ChannelMode, ChannelOptions, ChannelStats, DType, Delivered, Receives};
 
 use crate::support::{directory, fork, resting_after, scenario};
 use crate::watched::{Pool, become_user, open_to_all, watched_as_root};
@@ -87,7 +87,7 @@ fn a_ring_that_is_nonsense_stops_no_follower() {
         let owner = resting_after(|| std::mem::forget(create()));
         fork(|| {
             become_user(64_322);
-            let open = || Channel::open("numbers", true).unwrap();
+            let open = || Channel::open("numbers", Receives::Now).unwrap();
             assert_eq!(looks_of(|| assert!(open().is_follower())), 5);
             let follower = open();
             let looks = looks_of(|| {

@@ -1,5 +1,7 @@
 """Channels: bounded queues of arrays between processes of any language."""
 
+from __future__ import annotations
+
 import operator
 import os
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -225,7 +227,7 @@ class Channel(_core.Channel):
             return _received(self, self.receive_message, operator.attrgetter("array"))
         return _received(self, self.receive, _itself)
 
-    def messages(self) -> "Messages":
+    def messages(self) -> Messages:
         """Returns the messages, for ``for`` and ``async for``, each valid until the next.
 
         >>> import numpy, shmarray
@@ -352,7 +354,7 @@ async def _received(
         os.close(fd)
 
 
-async def _readable(loop: "asyncio.AbstractEventLoop", fd: int, seconds: float | None) -> None:
+async def _readable(loop: asyncio.AbstractEventLoop, fd: int, seconds: float | None) -> None:
     ready: asyncio.Future[None] = loop.create_future()
 
     def set_ready() -> None:

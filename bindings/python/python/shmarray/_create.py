@@ -7,6 +7,8 @@ an impossible shape, order or name, and TypeError for a dtype that cannot be sha
 Python objects.
 """
 
+from __future__ import annotations
+
 import operator
 from collections.abc import Sequence
 from typing import Any, Literal, SupportsIndex

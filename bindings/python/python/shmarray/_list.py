@@ -1,5 +1,7 @@
 """What `List` does in Python: which objects are records, and when items are equal."""
 
+from __future__ import annotations
+
 import copyreg
 import dataclasses
 import importlib

@@ -1,5 +1,7 @@
 """Hands arrays over: handles, attaching, names, and the list of segments."""
 
+from __future__ import annotations
+
 from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np

@@ -15,6 +15,7 @@ use super::recovery;
 use super::ring::Taken;
 use super::slot::OwnSlots;
 use super::sole::{Session, SoleWord};
+use super::unreceived::Unreceived;
 use super::wait::SleepWord;
 use crate::array::{Array, SlotRef, Slots, UseId};
 use crate::header::control::Ordering::{Acquire, Relaxed, Release, SeqCst};
@@ -39,6 +40,7 @@ pub(super) struct End {
     /// The looks for a message, and for a slot, before this end sleeps.
     message_spins: Spins,
     pub(super) slot_spins: Spins,
+    pub(super) unreceived: Unreceived,
     /// Locked while a thread receives a message of a broadcast: the end has one cursor.
     pub(super) receiving: Mutex<()>,
     is_closed: AtomicBool,
@@ -122,6 +124,7 @@ impl End {
             fork: system::forks(),
             message_spins: Spins::default(),
             slot_spins: Spins::default(),
+            unreceived: Unreceived::default(),
             receiving: Mutex::new(()),
             is_closed: AtomicBool::new(false),
             left_before,

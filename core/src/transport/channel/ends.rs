@@ -157,6 +157,12 @@ impl Ends {
             !self.is_held(end) || !receives || self.words.cursor(end).load(Acquire) > number
         })
     }
+
+    /// Whether an open end has received, or waits to.
+    pub(super) fn has_receivers(&self) -> bool {
+        let receives = |end| self.words.roles(end).load(Acquire) & (RECEIVES | CLOSED) == RECEIVES;
+        self.all().any(|end| self.is_held(end) && receives(end))
+    }
 }
 
 /// Whether an end with these roles has sent, or may, and was not closed.

@@ -45,16 +45,16 @@ impl Channel {
     /// [`Error::Unsupported`] for a channel that is followed: its handle is enough.
     ///
     /// ```
-    /// # use shmarray::{Channel, ChannelOptions, DType, Delivered};
+    /// # use shmarray::{Channel, ChannelOptions, DType, Delivered, Receives};
     /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-hand-over-{}", std::process::id());
     /// # let options = ChannelOptions::new();
     /// let viewer = Channel::create(&name, DType::parse("<i4")?, &[3], &options)?;
-    /// let sender = Channel::open(&name, false)?;
+    /// let sender = Channel::open(&name, Receives::Later)?;
     /// let handed_over = sender.hand_over()?; // its handle and its fd go to a child
     /// sender.close();
     /// assert!(!viewer.is_ready()?, "the stream has not ended");
-    /// let child = Channel::open(handed_over.handle(), false)?; // in the child
+    /// let child = Channel::open(handed_over.handle(), Receives::Later)?; // in the child
     /// child.close();
     /// assert!(matches!(viewer.receive(None)?, Delivered::Ended { died: false, .. }));
     /// # Ok::<(), shmarray::Error>(())

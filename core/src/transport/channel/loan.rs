@@ -15,6 +15,7 @@ use crate::memory::operation::Operation;
 use crate::system;
 use crate::value::descriptor::Descriptor;
 use crate::value::error::{Error, Result};
+use crate::value::name::ArrayName;
 use crate::value::shape::Layout;
 
 /// The outcome of a request for a slot.
@@ -218,8 +219,29 @@ fn wait_for_slot(end: &End, timeout: Option<Duration>) -> Result<Option<Taken>> 
             let has_recovered = may_sleep && end.recover_if_due();
             if has_recovered { take(end) } else { None }
         });
+        if found.is_none() && may_sleep {
+            say_if_nobody_receives(end);
+        }
         Ok(found.map_or(Look::Nothing, Look::Found))
     })
+}
+
+/// Says once, after a while, that the wait for a slot may be for ever.
+fn say_if_nobody_receives(end: &End) {
+    let layout = end.words.layout();
+    let next = end.ring.next_number();
+    if layout.when_full != WhenFull::Block || end.ends.has_receivers() {
+        return;
+    }
+    if end.unreceived.note(next, system::monotonic_ns()) {
+        eprintln!(
+            "shmarray: a sender waits for a slot of the channel {:?}: all {} are taken, and nobody \
+             receives. A channel that is created with when_full=drop_oldest drops the oldest \
+             message instead, and a timeout ends the wait.",
+            end.segment.name().map_or("", ArrayName::as_str),
+            layout.slots
+        );
+    }
 }
 
 /// Takes a slot if there is one, or if a message may be dropped for it.

@@ -15,6 +15,7 @@ mod handle_text;
 mod recovery;
 mod event;
 mod slot;
+mod unreceived;
 mod end;
 mod loan;
 mod received;
@@ -62,11 +63,11 @@ pub const MAX_META_BYTES: usize = META_BYTES;
 /// created nor opened, which fails with [`Error::Unsupported`].
 ///
 /// ```
-/// use shmarray::{Channel, ChannelOptions, DType, Loaned, Delivered};
+/// use shmarray::{Channel, ChannelOptions, DType, Delivered, Loaned, Receives};
 /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
 /// # let name = format!("doc-channel-{}", std::process::id());
 /// let frames = Channel::create(&name, DType::parse("<f4")?, &[480, 640], &ChannelOptions::new())?;
-/// let other = Channel::open(&name, true)?; // in another process
+/// let other = Channel::open(&name, Receives::Now)?; // in another process
 /// let Loaned::Loan(frame) = frames.loan(None)? else { panic!("no slot is free") };
 /// frame.array().set(&[0, 0], 1.5f32)?;
 /// frame.publish(b"left camera")?;
@@ -305,14 +306,14 @@ impl Channel {
     /// [`ChannelMode::Latest`].
     ///
     /// ```
-    /// # use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Options};
+    /// # use shmarray::{Array, Channel, ChannelMode, ChannelOptions, DType, Options, Receives};
     /// # use shmarray::{WaitOutcome, Delivered};
     /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-newer-{}", std::process::id());
     /// # let f8 = || DType::parse("<f8");
     /// let options = ChannelOptions::new().mode(ChannelMode::Latest);
     /// let pose = Channel::create(&name, f8()?, &[3], &options)?;
-    /// let viewer = Channel::open(&name, true)?; // in another process
+    /// let viewer = Channel::open(&name, Receives::Now)?; // in another process
     /// pose.send_array(&Array::create(f8()?, &[3], &Options::new())?, b"", None)?;
     /// let Delivered::Message(first) = viewer.receive(None)? else { panic!("it was sent") };
     /// let Delivered::Message(again) = viewer.receive(None)? else { panic!("it is still there") };
@@ -342,11 +343,11 @@ impl Channel {
     /// Of the latest value it receives each that is newer than the one before.
     ///
     /// ```
-    /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # use shmarray::{Channel, ChannelOptions, DType, Receives};
     /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-iter-{}", std::process::id());
     /// # let numbers = Channel::create(&name, DType::parse("<i4")?, &[], &ChannelOptions::new())?;
-    /// # let other = Channel::open(&name, true)?;
+    /// # let other = Channel::open(&name, Receives::Now)?;
     /// # use shmarray::{Array, Options};
     /// # let array = Array::create(DType::parse("<i4")?, &[], &Options::new())?;
     /// numbers.send_array(&array, b"", None)?;
@@ -433,11 +434,11 @@ impl Channel {
     /// holds nothing: the channel ends when no process has it open, unless it persists.
     ///
     /// ```
-    /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # use shmarray::{Channel, ChannelOptions, DType, Receives};
     /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
     /// # let name = format!("doc-handle-{}", std::process::id());
     /// let numbers = Channel::create(&name, DType::parse("<i4")?, &[3], &ChannelOptions::new())?;
-    /// let other = Channel::open(&numbers.handle(), true)?; // in another process
+    /// let other = Channel::open(&numbers.handle(), Receives::Now)?; // in another process
     /// assert_eq!(other.name(), numbers.name());
     /// # Ok::<(), shmarray::Error>(())
     /// ```

@@ -51,8 +51,8 @@ impl Channel {
     /// }
     /// # Ok::<(), shmarray::Error>(())
     /// ```
-    pub fn open(handle_or_name: &str, receives: impl Into<Receives>) -> Result<Self> {
-        Self::open_at_once(handle_or_name, receives.into())
+    pub fn open(handle_or_name: &str, receives: Receives) -> Result<Self> {
+        Self::open_at_once(handle_or_name, receives)
     }
 
     fn open_at_once(handle_or_name: &str, receives: Receives) -> Result<Self> {
@@ -89,10 +89,9 @@ impl Channel {
     /// As for [`open`](Self::open); [`Error::Os`] with `EINTR` when a signal ended the wait.
     pub fn open_within(
         handle_or_name: &str,
-        receives: impl Into<Receives>,
+        receives: Receives,
         timeout: Option<Duration>,
     ) -> Result<Option<Self>> {
-        let receives = receives.into();
         let until = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
         let mut appearances = None;
         loop {

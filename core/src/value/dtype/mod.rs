@@ -203,15 +203,24 @@ impl DType {
         }
     }
 
-    /// Parses a dtype: a type string such as `<i4`, a name such as `bfloat16`, or a JSON object.
+    /// Parses a dtype: a type string such as `<i4`, a name such as `int32`, or a JSON object.
+    ///
+    /// ```
+    /// use shmarray::DType;
+    ///
+    /// assert_eq!(DType::parse("float64")?, DType::parse("<f8")?);
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
     ///
     /// # Errors
     /// [`Error::InvalidDType`] when it is neither, is too large, or refers to objects.
     pub fn parse(text: &str) -> Result<Self> {
         if text.trim_start().starts_with('{') {
-            Self::from_structured(text)
-        } else {
-            Self::from_typestr(text)
+            return Self::from_structured(text);
+        }
+        match Self::ALL.iter().find(|dtype| dtype.name() == text) {
+            Some(row) => Ok(row.clone()),
+            None => Self::from_typestr(text),
         }
     }
 
@@ -549,13 +558,16 @@ mod tests {
 
     #[test]
     fn a_dtype_has_one_text() {
-        for (text, says) in [
-            ("float32", "it is written as <f4"),
+        for (json, says) in [
+            (r#""float32""#, "it is written as <f4"),
             (r#"{"descr":"bfloat16","itemsize":2}"#, "it is written as \"bfloat16\""),
             (r#"{"descr":"int8","itemsize":1}"#, "it is written as \"|i1\""),
         ] {
-            let error = DType::parse(text).unwrap_err().to_string();
+            let error = DType::from_json(json).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");
+        }
+        for dtype in DType::ALL {
+            assert_eq!(DType::parse(dtype.name()).unwrap(), *dtype); // people may type its name
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use shmarray::{
-    Channel, ChannelMode, ChannelOptions, Delivered, Loaned, SegmentKind, WhenFull, segments,
-    unlink,
+    Channel, ChannelMode, ChannelOptions, Delivered, Loaned, Receives, SegmentKind, WhenFull,
+    segments, unlink,
 };
 
 use super::{
@@ -125,7 +125,7 @@ fn shapes_may_vary_up_to_the_channels() {
     scenario(|| {
         let options = ChannelOptions::new().varying(true);
         let sender = Channel::create("images", int32(), &[4, 8], &options).unwrap();
-        let receiver = Channel::open("images", true).unwrap();
+        let receiver = Channel::open("images", Receives::Now).unwrap();
         for shape in [&[4, 8][..], &[32], &[], &[0, 7], &[2, 2, 2, 2, 1, 1, 1, 2], &[1]] {
             let Loaned::Loan(loan) = sender.loan_shape(shape, None).unwrap() else { panic!() };
             assert_eq!(loan.array().shape(), shape);
@@ -244,7 +244,7 @@ fn a_channel_is_listed_and_goes_with_its_last_user() {
         drop(channel);
         send(&other, 1);
         drop(other);
-        assert!(Channel::open("numbers", true).is_err());
+        assert!(Channel::open("numbers", Receives::Now).is_err());
     });
 }
 
@@ -256,7 +256,7 @@ fn one_that_persists_keeps_its_messages_until_it_is_unlinked() {
         drop(channel);
         assert_eq!(receive_all(&open()), (vec![5], false));
         unlink("numbers").unwrap();
-        assert!(Channel::open("numbers", true).is_err());
+        assert!(Channel::open("numbers", Receives::Now).is_err());
     });
 }
 
@@ -267,7 +267,7 @@ fn many_slots_and_many_ends_are_all_usable() {
             let options = ChannelOptions::new().slots(1023).ends(1023).mode(mode);
             let sender = create(&options);
             let others: Vec<_> = (1..1023).map(|_| open()).collect();
-            assert!(Channel::open("numbers", true).is_err(), "all ends are in use");
+            assert!(Channel::open("numbers", Receives::Now).is_err(), "all ends are in use");
             let receiver = others.last().unwrap();
             (0..1023).for_each(|value| _ = send(&sender, value));
             assert!(!can_loan(&sender));

@@ -1,6 +1,6 @@
 //! Broadcasts: each receiver sees every message from when it joined.
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loaned, WhenFull};
+use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Loaned, Receives, WhenFull};
 
 use super::{
     AT_ONCE, can_loan, create, int32, is_nothing_there, message, number, open, receive,
@@ -127,7 +127,7 @@ fn the_slowest_receiver_stops_the_sender_and_a_closed_one_does_not() {
         assert!(can_loan(&sender));
         let fail = options().slots(1).when_full(WhenFull::Error);
         let other = Channel::create("other", int32(), &[2], &fail).unwrap();
-        let _slow = Channel::open("other", true).unwrap();
+        let _slow = Channel::open("other", Receives::Now).unwrap();
         send(&other, 1);
         assert!(matches!(other.loan(AT_ONCE).unwrap(), Loaned::Full));
     });
@@ -138,7 +138,7 @@ fn one_joins_with_its_open_or_with_its_first_receive() {
     scenario(|| {
         let sender = create(&options());
         let joined = open();
-        let not_yet = Channel::open("numbers", false).unwrap();
+        let not_yet = Channel::open("numbers", Receives::Later).unwrap();
         send(&sender, 0);
         assert!(is_nothing_there(&not_yet) && is_nothing_there(&sender));
         send(&sender, 1);

@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use shmarray::{Channel, ChannelOptions, ErrorKind, segments};
+use shmarray::{Channel, ChannelOptions, ErrorKind, Receives, segments};
 
 use super::{create, int32, message, number, open, receive, send};
 use crate::support::{Peer, directory, scenario};
 
 fn is_gone(name_or_handle: &str) -> bool {
-    let opened = Channel::open(name_or_handle, true);
+    let opened = Channel::open(name_or_handle, Receives::Now);
     opened.is_err_and(|error| error.kind() == ErrorKind::NotFound)
 }
 

@@ -3,7 +3,9 @@
 
 use std::thread;
 
-use shmarray::{Array, Channel, ChannelMode, ChannelOptions, Delivered, Loaned, Options, WhenFull};
+use shmarray::{
+    Array, Channel, ChannelMode, ChannelOptions, Delivered, Loaned, Options, Receives, WhenFull,
+};
 
 use super::{STREAMS, create, int32, open, posted};
 use crate::support::scenario;
@@ -76,7 +78,8 @@ fn receive_each(channel: &Channel) -> u64 {
 /// receiver counted.
 fn exchange(channel: Channel, senders: usize, receivers: usize, send: fn(&Channel)) -> Vec<u64> {
     let receivers: Vec<_> = (0..receivers).map(|_| open()).collect();
-    let senders: Vec<_> = (0..senders).map(|_| Channel::open("numbers", false).unwrap()).collect();
+    let senders: Vec<_> =
+        (0..senders).map(|_| Channel::open("numbers", Receives::Later).unwrap()).collect();
     channel.close();
     let receiving: Vec<_> =
         receivers.into_iter().map(|end| thread::spawn(move || receive_each(&end))).collect();
@@ -127,7 +130,7 @@ fn threads_share_an_end() {
     scenario(|| {
         for mode in STREAMS {
             let channel = create(&options(mode, WhenFull::Block));
-            let [receiver, sender] = [open(), Channel::open("numbers", false).unwrap()];
+            let [receiver, sender] = [open(), Channel::open("numbers", Receives::Later).unwrap()];
             channel.close();
             thread::scope(|scope| {
                 let receiving = [(); 2].map(|()| scope.spawn(|| receive_each(&receiver)));
@@ -148,7 +151,7 @@ fn a_receiver_with_an_fd_reads_what_was_filled() {
         let channel = create(&options(ChannelMode::Queue, WhenFull::Block));
         channel.fd().unwrap();
         let receiver = channel;
-        let sender = Channel::open("numbers", false).unwrap();
+        let sender = Channel::open("numbers", Receives::Later).unwrap();
         thread::scope(|scope| {
             scope.spawn(move || send_each(&sender));
             assert_eq!(receive_each(&receiver), EACH as u64);

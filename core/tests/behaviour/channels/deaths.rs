@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, WhenFull};
+use shmarray::{
+    Channel, ChannelMode, ChannelOptions, Delivered, Delivery, Loan, Loaned, Receives, WhenFull,
+};
 
 use super::{STREAMS, can_loan, create, message, number, open, receive, receive_all, send};
 use crate::support::{Peer, is_peer, scenario, serve};
@@ -132,7 +134,7 @@ fn the_ends_of_dead_processes_are_used_again() {
         let channel = create(&ChannelOptions::new().ends(3));
         for _ in 0..5 {
             let peers = [peer_that(&["loan"]), peer_that(&["loan"])];
-            assert!(Channel::open("numbers", true).is_err());
+            assert!(Channel::open("numbers", Receives::Now).is_err());
             peers.into_iter().for_each(Peer::kill);
             drop(open());
         }
@@ -169,7 +171,7 @@ fn worker() {
     let mut line = String::new();
     std::io::stdin().read_line(&mut line).unwrap();
     let sends = line.trim().strip_prefix("send ");
-    let channel = Channel::open("numbers", sends.is_none()).unwrap();
+    let channel = Channel::open("numbers", Receives::from(sends.is_none())).unwrap();
     println!("peer says: begun");
     match sends {
         Some(first) => {

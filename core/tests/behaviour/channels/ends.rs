@@ -1,6 +1,6 @@
 //! The end of the stream does not depend on the time at which a receiver looks.
 
-use shmarray::{Channel, ChannelOptions};
+use shmarray::{Channel, ChannelOptions, Receives};
 
 use super::deaths::peer_that;
 use super::{
@@ -10,7 +10,7 @@ use crate::support::scenario;
 
 /// Opens the channel, to send or to receive.
 fn open_undecided() -> Channel {
-    Channel::open("numbers", false).unwrap()
+    Channel::open("numbers", Receives::Later).unwrap()
 }
 
 #[test]

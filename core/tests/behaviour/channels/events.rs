@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, Delivered};
+use shmarray::{Channel, ChannelOptions, Delivered, Receives};
 
 use super::{STREAMS, create, is_nothing_there, open, receive, receive_all, send};
 use crate::support::{Peer, fork, scenario, serve};
@@ -121,7 +121,7 @@ fn peer() {
     let mut opened = None;
     serve(|line| match line {
         "wait" => {
-            let channel = Channel::open_within("numbers", true, None).unwrap().unwrap();
+            let channel = Channel::open_within("numbers", Receives::Now, None).unwrap().unwrap();
             send(&channel, 5);
             opened = Some(channel);
             "opened".to_owned()
@@ -133,7 +133,8 @@ fn peer() {
 #[test]
 fn one_waits_for_a_channel_until_there_is_one() {
     scenario(|| {
-        let open_within = |timeout| Channel::open_within("numbers", true, Some(timeout)).unwrap();
+        let open_within =
+            |timeout| Channel::open_within("numbers", Receives::Now, Some(timeout)).unwrap();
         assert!(open_within(Duration::ZERO).is_none());
         assert!(open_within(Duration::from_millis(20)).is_none());
         let mut peer = Peer::start(peer);

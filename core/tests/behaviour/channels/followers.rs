@@ -47,7 +47,7 @@ pub(crate) fn peer() {
             };
         }
         if let Some(handle) = line.strip_prefix("open ") {
-            return match channel.insert(Channel::open(handle, true)) {
+            return match channel.insert(Channel::open(handle, Receives::Now)) {
                 Ok(opened) => format!("is a follower: {}", opened.is_follower()),
                 Err(error) => format!("{:?}", error.kind()),
             };
@@ -56,7 +56,7 @@ pub(crate) fn peer() {
             let created = Channel::create("theirs", int32(), &[2], &broadcast(2));
             return channel.insert(created).as_ref().unwrap().handle();
         }
-        let opened = channel.get_or_insert_with(|| Channel::open("numbers", true));
+        let opened = channel.get_or_insert_with(|| Channel::open("numbers", Receives::Now));
         let channel = match opened {
             Ok(channel) => channel,
             Err(error) => return format!("{:?}: {error}", error.kind()),
@@ -181,7 +181,7 @@ fn the_stream_of_a_follower_ends_whenever_the_last_sender_leaves() {
     as_root(|| {
         let keeps = Channel::create("numbers", int32(), &[2], &broadcast(2)).unwrap();
         assert!(is_nothing_there(&keeps));
-        let sender = Channel::open("numbers", false).unwrap();
+        let sender = Channel::open("numbers", Receives::Later).unwrap();
         send(&sender, 1);
         let mut follower = follower();
         drop(sender); // before the follower's first look
@@ -189,7 +189,7 @@ fn the_stream_of_a_follower_ends_whenever_the_last_sender_leaves() {
         follower.end();
         let mut late = self::follower();
         late.tell("receive"); // it waits
-        let another = Channel::open("numbers", false).unwrap();
+        let another = Channel::open("numbers", Receives::Later).unwrap();
         send(&another, 2);
         assert_eq!(late.hear(), "2 0");
         another.close();
@@ -242,7 +242,7 @@ fn reader_of_a_copy() {
         return;
     }
     become_user(FOLLOWER);
-    let channel = Channel::open("copy", true).unwrap();
+    let channel = Channel::open("copy", Receives::Now).unwrap();
     serve(|line| match line {
         "open" => "opened".to_owned(),
         _ => match channel.receive(AT_ONCE) {

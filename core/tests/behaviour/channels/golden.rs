@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use shmarray::{Channel, ChannelStats, DType, Delivered, SegmentKind, segments, unlink};
+use shmarray::{Channel, ChannelStats, DType, Delivered, Receives, SegmentKind, segments, unlink};
 
 use super::{can_loan, message, send_to};
 use crate::support::{directory, scenario};
@@ -22,7 +22,7 @@ fn a_message_in_a_golden_file_is_received_and_the_channel_goes_on() {
         fs::copy(golden, directory().join(&segment)).unwrap();
         fs::hard_link(directory().join(segment), directory().join(name)).unwrap();
 
-        let channel = Channel::open(NAME, true).unwrap();
+        let channel = Channel::open(NAME, Receives::Now).unwrap();
         assert_eq!((channel.dtype(), channel.shape()), (&DType::parse("<i4").unwrap(), &[4][..]));
         let delivery = message(&channel);
         assert_eq!(

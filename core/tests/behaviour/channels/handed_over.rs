@@ -1,13 +1,13 @@
 //! Ends that are handed over to another process: they count from then on, whenever it opens them.
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, ChannelStats, Delivered};
+use shmarray::{Channel, ChannelMode, ChannelOptions, ChannelStats, Delivered, Receives};
 
 use super::{create, message, number, open, receive, receive_all, send, waits};
 use crate::support::{fork, scenario};
 
 /// An end that sends.
 fn sender() -> Channel {
-    Channel::open("numbers", false).unwrap()
+    Channel::open("numbers", Receives::Later).unwrap()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn a_stream_does_not_end_before_a_child_has_opened_what_it_was_given() {
             let handle = handed_over.handle().to_owned();
             let lock = handed_over.into_fd();
             let child = fork(|| {
-                let own = Channel::open(&handle, false).unwrap();
+                let own = Channel::open(&handle, Receives::Later).unwrap();
                 (0..10).for_each(|value| _ = send(&own, value));
                 if round % 2 == 0 { own.close() } else { std::mem::forget(own) }
             });
@@ -74,10 +74,13 @@ fn one_that_is_handed_over_holds_the_channel() {
         send(&channel, 1);
         let handed_over = channel.hand_over().unwrap();
         drop(channel);
-        let opened = Channel::open(handed_over.handle(), false).unwrap();
+        let opened = Channel::open(handed_over.handle(), Receives::Later).unwrap();
         assert_eq!(receive(&opened), 1);
         drop(opened);
-        assert!(Channel::open(handed_over.handle(), false).is_err(), "it was opened once");
+        assert!(
+            Channel::open(handed_over.handle(), Receives::Later).is_err(),
+            "it was opened once"
+        );
     });
 }
 
@@ -89,7 +92,7 @@ fn one_is_opened_though_the_giver_has_closed_and_keeps_a_message() {
         let kept = message(&channel);
         let handed_over = channel.hand_over().unwrap();
         channel.close();
-        let opened = Channel::open(handed_over.handle(), false).unwrap();
+        let opened = Channel::open(handed_over.handle(), Receives::Later).unwrap();
         send(&opened, 2);
         assert_eq!((receive(&opened), number(&kept)), (2, 1));
     });
@@ -100,7 +103,8 @@ fn a_second_process_that_opens_the_same_end_joins_with_another() {
     scenario(|| {
         let channel = create(&ChannelOptions::new());
         let handed_over = channel.hand_over().unwrap();
-        let [one, other] = [(); 2].map(|()| Channel::open(handed_over.handle(), false).unwrap());
+        let [one, other] =
+            [(); 2].map(|()| Channel::open(handed_over.handle(), Receives::Later).unwrap());
         assert_eq!(ChannelStats::read("numbers").unwrap().ends.len(), 3);
         send(&one, 1);
         assert_eq!(receive(&other), 1);
@@ -116,7 +120,7 @@ fn a_receiver_of_a_broadcast_gets_all_since_it_was_handed_over() {
         let handed_over = given.hand_over().unwrap();
         drop(given);
         (0..8).for_each(|value| _ = send(&channel, value));
-        let opened = Channel::open(handed_over.handle(), true).unwrap();
+        let opened = Channel::open(handed_over.handle(), Receives::Now).unwrap();
         channel.close();
         assert_eq!(receive_all(&opened), ((0..8).collect(), false));
     });

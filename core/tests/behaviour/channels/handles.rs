@@ -1,7 +1,8 @@
 //! Channels of handles: a message holds a shared array until it was received.
 
 use shmarray::{
-    Array, Channel, ChannelMode, ChannelOptions, Layout, Loaned, Order, Posted, WhenFull, segments,
+    Array, Channel, ChannelMode, ChannelOptions, Layout, Loaned, Order, Posted, Receives, WhenFull,
+    segments,
 };
 
 use super::{AT_ONCE, int32, message, posted};
@@ -12,7 +13,7 @@ fn create(options: &ChannelOptions) -> Channel {
 }
 
 fn open() -> Channel {
-    Channel::open("numbers", true).unwrap()
+    Channel::open("numbers", Receives::Now).unwrap()
 }
 
 fn array(value: i32) -> Array {

@@ -25,7 +25,9 @@ mod sole;
 
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelMode, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted};
+use shmarray::{
+    Channel, ChannelMode, ChannelOptions, DType, Delivered, Delivery, Loaned, Posted, Receives,
+};
 
 /// The modes in which a receiver has each message once.
 const STREAMS: [ChannelMode; 2] = [ChannelMode::Queue, ChannelMode::Broadcast];
@@ -46,7 +48,7 @@ fn create(options: &ChannelOptions) -> Channel {
 }
 
 fn open() -> Channel {
-    Channel::open("numbers", true).unwrap()
+    Channel::open("numbers", Receives::Now).unwrap()
 }
 
 /// Sends a number, twice in one array.

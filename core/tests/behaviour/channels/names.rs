@@ -3,7 +3,7 @@
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::time::Duration;
 
-use shmarray::{Channel, ChannelOptions, Error};
+use shmarray::{Channel, ChannelOptions, Error, Receives};
 
 use super::{create, receive, send};
 use crate::support::{Peer, scenario, serve};
@@ -43,7 +43,7 @@ fn a_channel_that_is_being_given_back_is_a_name_that_nobody_has() {
     scenario(|| {
         beside_peers(1, || {
             for _ in 0..ROUNDS {
-                match Channel::open("numbers", true) {
+                match Channel::open("numbers", Receives::Now) {
                     Ok(_) | Err(Error::NameNotFound { .. }) => {}
                     Err(error) => panic!("{error}"),
                 }
@@ -58,7 +58,7 @@ fn a_wait_for_a_name_outlasts_channels_that_are_being_given_back() {
         beside_peers(1, || {
             for _ in 0..ROUNDS {
                 let moment = Some(Duration::from_micros(200));
-                Channel::open_within("numbers", true, moment).unwrap();
+                Channel::open_within("numbers", Receives::Now, moment).unwrap();
             }
         });
     });
@@ -85,7 +85,8 @@ fn one_waits_for_a_channel_where_the_user_has_no_inotify_left() {
         let Some(_taken) = take_all_inotify() else {
             return println!("skipped: inotify cannot be used up here");
         };
-        let open_within = |timeout| Channel::open_within("numbers", true, timeout).unwrap();
+        let open_within =
+            |timeout| Channel::open_within("numbers", Receives::Now, timeout).unwrap();
         assert!(open_within(Some(Duration::from_millis(30))).is_none());
         let waits = std::thread::spawn(move || open_within(None).unwrap());
         let sender = create(&ChannelOptions::new());

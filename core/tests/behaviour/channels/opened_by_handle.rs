@@ -2,7 +2,9 @@
 
 use std::fs;
 
-use shmarray::{Array, Channel, ChannelMode, ChannelOptions, ChannelStats, ErrorKind, Options};
+use shmarray::{
+    Array, Channel, ChannelMode, ChannelOptions, ChannelStats, ErrorKind, Options, Receives,
+};
 
 use super::followers::as_root;
 use super::{create, int32, message, number, open, receive, send};
@@ -13,14 +15,14 @@ fn a_handle_leads_to_the_channel() {
     scenario(|| {
         for mode in ChannelMode::ALL {
             let channel = create(&ChannelOptions::new().mode(mode));
-            let other = Channel::open(&channel.handle(), true).unwrap();
+            let other = Channel::open(&channel.handle(), Receives::Now).unwrap();
             assert_eq!((other.name(), other.handle()), ("numbers", channel.handle()));
             assert_eq!(open().handle(), channel.handle());
             send(&channel, 5);
             assert_eq!(receive(&other), 5);
             assert_eq!(ChannelStats::read(&channel.handle()).unwrap().sent, 1);
             let spaced = channel.handle().replace(',', " ,\n ");
-            assert!(Channel::open(&spaced, true).is_ok());
+            assert!(Channel::open(&spaced, Receives::Now).is_ok());
         }
     });
 }
@@ -30,8 +32,8 @@ fn a_handle_leads_there_after_the_name_is_gone() {
     scenario(|| {
         let channel = create(&ChannelOptions::new());
         shmarray::unlink("numbers").unwrap();
-        assert!(Channel::open("numbers", true).is_err());
-        let other = Channel::open(&channel.handle(), true).unwrap();
+        assert!(Channel::open("numbers", Receives::Now).is_err());
+        let other = Channel::open(&channel.handle(), Receives::Now).unwrap();
         send(&channel, 3);
         assert_eq!(number(&message(&other)), 3);
     });
@@ -45,7 +47,7 @@ fn handles_that_are_not_the_channels_are_refused() {
         let refused = |from: &str, to: &str| {
             let text = handle.replacen(from, to, 1);
             assert_ne!(text, handle);
-            Channel::open(&text, true).map(drop).unwrap_err()
+            Channel::open(&text, Receives::Now).map(drop).unwrap_err()
         };
         for (from, to, field) in [
             (r#""shape":[2]"#, r#""shape":[3]"#, "shape"),
@@ -59,19 +61,19 @@ fn handles_that_are_not_the_channels_are_refused() {
         }
         let mut other_life = channel.descriptor().clone();
         other_life.generation ^= 1;
-        let stale = Channel::open(&other_life.to_handle(), true).map(drop).unwrap_err();
+        let stale = Channel::open(&other_life.to_handle(), Receives::Now).map(drop).unwrap_err();
         assert_eq!(stale.kind(), ErrorKind::StaleHandle, "{stale}");
         for (elements, kind) in
             [(2, ErrorKind::InvalidHandle), (1 << 20, ErrorKind::InvalidArgument)]
         {
             let array = Array::create(int32(), &[elements], &Options::new()).unwrap();
-            let no_channel = Channel::open(&array.handle(), true).map(drop).unwrap_err();
+            let no_channel = Channel::open(&array.handle(), Receives::Now).map(drop).unwrap_err();
             assert_eq!(no_channel.kind(), kind, "{no_channel}");
             assert!(no_channel.to_string().contains("channel"), "{no_channel}");
         }
         assert!(Array::attach(&handle, shmarray::Access::ReadOnly).is_err());
         drop(channel);
-        let gone = Channel::open(&handle, true).map(drop).unwrap_err();
+        let gone = Channel::open(&handle, Receives::Now).map(drop).unwrap_err();
         assert_eq!(gone.kind(), ErrorKind::NotFound, "{gone}");
         assert!(fs::read_dir(directory()).unwrap().count() > 0, "the registry stays");
     });
@@ -99,7 +101,7 @@ fn root_does_not_map_the_channel_of_another_user() {
         let mut peer = Peer::start(super::followers::peer);
         let handle = peer.ask("create");
         for text in ["theirs", &handle] {
-            assert!(Channel::open(text, true).unwrap().is_follower(), "{text}");
+            assert!(Channel::open(text, Receives::Now).unwrap().is_follower(), "{text}");
         }
         peer.end();
     });
@@ -111,7 +113,7 @@ fn a_handle_of_any_shape_leads_to_its_channel() {
         for shape in [&[0][..], &[2, 0, 3], &[], &[1, 4]] {
             let channel = Channel::create("numbers", int32(), shape, &ChannelOptions::new());
             let channel = channel.unwrap();
-            let opened = Channel::open(&channel.handle(), true).unwrap();
+            let opened = Channel::open(&channel.handle(), Receives::Now).unwrap();
             assert_eq!(opened.shape(), shape);
         }
     });

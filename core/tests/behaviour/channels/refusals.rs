@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use shmarray::{
     Access, Array, Channel, ChannelMode, ChannelOptions, DType, Error, Layout, Loaned, Options,
-    Order, WhenFull,
+    Order, Receives, WhenFull,
 };
 
 use super::{
@@ -106,9 +106,9 @@ fn numbers_that_a_channel_cannot_have() {
 fn names_that_are_not_a_channels() {
     scenario(|| {
         let array = Array::create(int32(), &[2], &Options::new().name("an-array")).unwrap();
-        assert_says(Channel::open("an-array", true), &["an array's"]);
-        assert!(matches!(Channel::open("nothing", true), Err(Error::NameNotFound { .. })));
-        assert_says(Channel::open(&array.handle(), true), &["name"]);
+        assert_says(Channel::open("an-array", Receives::Now), &["an array's"]);
+        assert!(matches!(Channel::open("nothing", Receives::Now), Err(Error::NameNotFound { .. })));
+        assert_says(Channel::open(&array.handle(), Receives::Now), &["name"]);
         let exists = Channel::create("an-array", int32(), &[2], &ChannelOptions::new());
         assert!(matches!(exists, Err(Error::NameExists { .. })));
         let options = ChannelOptions::new().exist_ok(true);
@@ -206,7 +206,7 @@ fn open_anew() -> String {
 #[test]
 #[ignore = "it is another process of the tests"]
 fn opener() {
-    crate::support::serve(|_| match Channel::open("numbers", true) {
+    crate::support::serve(|_| match Channel::open("numbers", Receives::Now) {
         Ok(_) => "opened".to_owned(),
         Err(error) => error.to_string().replace('\n', " "),
     });
@@ -274,7 +274,7 @@ fn a_header_full_of_other_bytes_kills_nobody() {
                 with_bytes(4224, &bytes, || {
                     let _ = channel.loan(AT_ONCE);
                     let _ = receiver.receive(AT_ONCE);
-                    let _ = Channel::open("numbers", true);
+                    let _ = Channel::open("numbers", Receives::Now);
                 });
             }
             drop((channel, receiver));

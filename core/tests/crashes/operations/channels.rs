@@ -48,7 +48,7 @@ fn number_type() -> DType {
 }
 
 pub(crate) fn open() -> Channel {
-    Channel::open(CHANNEL, true).unwrap()
+    Channel::open(CHANNEL, Receives::Now).unwrap()
 }
 
 pub(crate) fn send(channel: &Channel, number: i32) {
@@ -181,7 +181,7 @@ pub(super) static ROWS: &[Operation] = &[
         prepare: |_| {
             let handed_over = open().hand_over().unwrap();
             Box::new(move || {
-                let opened = Channel::open(handed_over.handle(), true).unwrap();
+                let opened = Channel::open(handed_over.handle(), Receives::Now).unwrap();
                 assert_eq!(ends(), 2, "it is the one that was handed over");
                 Kept { others: vec![Box::new((opened, handed_over))], ..Kept::default() }
             })
@@ -239,7 +239,7 @@ pub(super) static ROWS: &[Operation] = &[
         name: "send a broadcast whose messages are received",
         props: &[Broadcast],
         prepare: |_| {
-            with(Channel::open(CHANNEL, false).unwrap(), |channel| {
+            with(Channel::open(CHANNEL, Receives::Later).unwrap(), |channel| {
                 (3..6).for_each(|number| send(channel, number));
             })
         },
@@ -250,7 +250,7 @@ pub(super) static ROWS: &[Operation] = &[
         name: "join a broadcast and receive",
         props: &[Broadcast],
         prepare: |_| {
-            with(Channel::open(CHANNEL, false).unwrap(), |channel| {
+            with(Channel::open(CHANNEL, Receives::Later).unwrap(), |channel| {
                 assert_eq!(receive(channel), None);
                 send(channel, 3);
                 assert_eq!(receive(channel), Some(3));
@@ -285,7 +285,7 @@ pub(super) static ROWS: &[Operation] = &[
         name: "recover what a dead process had of a broadcast",
         props: &[Broadcast],
         prepare: |_| {
-            let channel = Channel::open(CHANNEL, false).unwrap();
+            let channel = Channel::open(CHANNEL, Receives::Later).unwrap();
             leave_a_dead_one();
             with(channel, |channel| {
                 drop([(); 3].map(|()| channel.loan(AT_ONCE).unwrap()));

@@ -1,5 +1,7 @@
 """Batches of many files: one array with the arrays of all."""
 
+from __future__ import annotations
+
 import math
 import operator
 import os
@@ -236,7 +238,7 @@ class Batches(Iterable[NDArray[Any]]):
         for epoch in list(self._epochs):
             epoch.close()
 
-    def __enter__(self) -> "Batches":
+    def __enter__(self) -> Batches:
         return self
 
     def __exit__(self, *_: object) -> None:

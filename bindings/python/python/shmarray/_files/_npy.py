@@ -1,5 +1,7 @@
 """Loading and saving one array: NPY files."""
 
+from __future__ import annotations
+
 import io
 import math
 import os

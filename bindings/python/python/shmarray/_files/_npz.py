@@ -1,5 +1,7 @@
 """Named arrays in one file: NPZ files."""
 
+from __future__ import annotations
+
 import io
 import os
 import stat
@@ -68,7 +70,7 @@ class NpzFile(Mapping[str, Member]):
         self.files = [name.removesuffix(".npy") for name in names]
 
     @property
-    def f(self) -> "_Attributes":
+    def f(self) -> _Attributes:
         """The members as attributes."""
         return _Attributes(self)
 
@@ -136,7 +138,7 @@ class NpzFile(Mapping[str, Member]):
     def __del__(self) -> None:
         self.close()
 
-    def __enter__(self) -> "NpzFile":
+    def __enter__(self) -> NpzFile:
         return self
 
     def __exit__(self, *_: object) -> None:

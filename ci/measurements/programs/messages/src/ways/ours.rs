@@ -27,7 +27,7 @@ fn sender(plan: &Plan, mode: ChannelMode) -> Outcome<Box<dyn Sends>> {
 }
 
 pub fn receiver(plan: &Plan) -> Outcome<Box<dyn Receives>> {
-    let channel = Channel::open_within(&plan.name, true, None)?.ok_or("no channel")?;
+    let channel = Channel::open_within(&plan.name, Receives::Now, None)?.ok_or("no channel")?;
     Ok(Box::new(End { channel, wait: plan.wait }))
 }
 
