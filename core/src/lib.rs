@@ -16,11 +16,29 @@
 //! ```
 //!
 //! Nothing is copied, and the memory is given back when no process holds it any more, however the
-//! holders end. FORMAT.md beside this crate specifies the bytes; ARCHITECTURE.md in the repository
-//! is the guide to the source.
+//! holders end.
 //!
-//! The modules form floors: each uses only those above it in this file, and so do the files of each
-//! floor in its `mod.rs`.
+//! # What there is
+//! | to | use |
+//! |---|---|
+//! | make, name and attach arrays, and take parts of them without a copy | [`Array`], [`Options`], [`DType`], [`Element`] |
+//! | see an array as `ndarray`'s | `Array::raw_view`, with the feature `ndarray` |
+//! | stream arrays between processes: queues, broadcasts, the latest value | [`Channel`], [`ChannelOptions`], [`Loan`], [`Delivery`] |
+//! | wait for a channel in `epoll` or tokio | [`Channel::event`] |
+//! | pass arrays through a socket that other bytes go through, too | [`Pipe`] |
+//! | share a data set: numbers, arrays of any lengths, strings, records | [`List`], [`Dict`], [`ColumnBuilder`] |
+//! | read and write NPY files | [`npy`] |
+//! | pass arrays to libraries that take DLPack | [`dlpack`] |
+//! | keep the arrays of another library in shared memory | [`allocator`] |
+//! | see and clear what there is | [`segments`], [`unlink`], [`sweep`] |
+//! | know what went wrong | [`Error`], [`ErrorKind`] |
+//!
+//! A thread may use any of these beside others. Whoever reads an array while another process writes
+//! to it sees old and new elements mixed, so `Array::raw_view` gives raw views: the program knows
+//! when nobody writes. A forked child has its parent's arrays and channels, too.
+//!
+//! FORMAT.md beside this crate specifies the bytes, PROTOCOL.md and CHANNELS.md who holds what;
+//! ARCHITECTURE.md in the repository is the guide to the source.
 // A later version adds variants and fields without breaking a program.
 #![deny(clippy::exhaustive_enums, clippy::exhaustive_structs)]
 #![cfg_attr(miri, feature(core_intrinsics), allow(internal_features))] // for `per_byte` alone
@@ -44,7 +62,8 @@ compile_error!(
     "shmarray needs Linux, macOS or Windows on a little-endian machine with 64-bit pointers"
 );
 
-// The floors. ci/tidy checks that each uses only those above it here.
+// The floors: each uses only those above it here, and so do the files of each floor in its
+// `mod.rs`. ci/tidy checks it.
 pub(crate) mod value;
 pub(crate) mod element;
 pub(crate) mod header;
@@ -80,8 +99,8 @@ pub use system::SharedWords;
 #[cfg(linux_backend)]
 pub use system::{MemoryIdentity, directory};
 pub use transport::channel::{
-    Channel, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, HandedOver, Loan, Loaned,
-    MAX_META_BYTES, Posted, Receives, WaitOutcome,
+    Channel, ChannelEvent, ChannelOptions, ChannelStats, Delivered, Delivery, EndStats, HandedOver,
+    Loan, Loaned, MAX_META_BYTES, Posted, Receives, WaitOutcome,
 };
 pub use transport::pipe::{Message, Pipe, Received, Sent, family, in_band_bytes};
 pub use transport::queue_slots::{QUEUE_SLOT_BYTES, QueueSlot, QueueSlots};

@@ -1,5 +1,5 @@
 // Mistakes that the header refuses. ci/test-c compiles this file without any of them, and then with
-// each one, by the name that its #ifdef has.
+// each one, by the name that its #ifdef has. A comment behind it is what the compiler must say.
 #include <cstdint>
 #include <type_traits>
 
@@ -23,9 +23,9 @@ shmarray::array<int> make_frame() {
 #endif
 }
 
-// A shape has as many numbers as the Rank says.
+// A shape has as many numbers as the Rank says, and the compiler says so.
 shmarray::array<float, 2> make_matrix() {
-#ifdef WRONG_SHAPE
+#ifdef WRONG_SHAPE // the shape must have as many numbers as the Rank says
     return shmarray::array<float, 2>::create({2, 3, 4});
 #else
     return shmarray::array<float, 2>::create({2, 3});
@@ -148,6 +148,20 @@ void publish(const shmarray::channel<float, 1> &frames) {
     loan.value().array()(0) = 1;
     loan->publish();
 #endif
+}
+
+// A channel of const T only receives.
+#ifdef LOAN_OF_CONST // a channel of const T can only receive
+void lend(const shmarray::channel<const float, 1> &frames) { frames.loan().value().cancel(); }
+#else
+void lend(const shmarray::channel<float, 1> &frames) { frames.loan().value().cancel(); }
+#endif
+#ifdef SEND_BY_CONST // a channel of const T can only receive
+void send(const shmarray::channel<const float, 1> &frames, const shmarray::array<float, 1> &a) {
+#else
+void send(const shmarray::channel<float, 1> &frames, const shmarray::array<float, 1> &a) {
+#endif
+    frames.send(a);
 }
 
 // A list does not change, so a view of its items does not either.

@@ -266,8 +266,8 @@ class handed_over {
 /// A bounded queue of arrays of T. Several threads may use one, also while one of them calls
 /// close().
 ///
-/// With const T it can only receive. T and Rank are checked when a channel is opened; those of a
-/// channel of handles with each message.
+/// With const T it can only receive: to lend or send does not compile. T and Rank are checked when
+/// a channel is opened; those of a channel of handles with each message.
 template <class T, std::size_t Rank = dynamic_rank>
 class channel {
   public:
@@ -391,6 +391,7 @@ class channel {
     }
     result<outcome> try_send(const sendable &array, std::string_view meta = {},
                              timeout longest = {}) const {
+        require_sender();
         auto sent = detail::call(shma_channel_send_array, held_.get(), array.get(),
                                  static_cast<const void *>(meta.data()), meta.size(),
                                  nanoseconds(longest), static_cast<std::uint64_t *>(nullptr));
@@ -406,6 +407,7 @@ class channel {
     }
     result<outcome> try_send(const T *data, const shape_of<Rank> &shape, std::string_view meta = {},
                              timeout longest = {}) const {
+        require_sender();
         if (auto checked = shape.check(); !checked)
             return checked.error();
         auto sent =
@@ -598,6 +600,10 @@ class channel {
         return {};
     }
 
+    static constexpr void require_sender() {
+        static_assert(!std::is_const_v<T>, "a channel of const T can only receive");
+    }
+
     /// Returns the typed array of a loan or delivery, which keeps the slot.
     static result<array<T, Rank>> array_of(const shma_array *in_slot) {
         return any_array(shma_array_retain(in_slot)).template try_as<T, Rank>();
@@ -605,6 +611,7 @@ class channel {
 
     result<maybe<loan_type>> lend(std::size_t ndim, const std::int64_t *shape,
                                   const timeout &longest) const {
+        require_sender();
         shma_loan *produced = nullptr;
         auto called = detail::call(shma_channel_loan, held_.get(), ndim, shape,
                                    nanoseconds(longest), &produced);

@@ -171,6 +171,15 @@ class shape_of : public number_list {
                                int> = 0>
     shape_of(Integers... numbers) noexcept : number_list(numbers...) {}
 
+    template <class... Integers,
+              std::enable_if_t<(sizeof...(Integers) > 0) && sizeof...(Integers) != Rank &&
+                                   (detail::is_count<Integers> && ...),
+                               long> = 0>
+    shape_of(Integers...) noexcept {
+        static_assert(sizeof...(Integers) == Rank,
+                      "the shape must have as many numbers as the Rank says");
+    }
+
     template <class List,
               std::enable_if_t<detail::is_list<List>::value || std::is_same_v<List, number_list> ||
                                    std::is_same_v<List, shape_of<dynamic_rank>>,

@@ -32,6 +32,9 @@ module Numo
   #   Process.wait(fork { a[1, true].fill(7) })
   #   a.to_a # => [[0, 0, 0], [7, 7, 7]]
   module Shared
+    # The version of the gem, which is Shmarray's.
+    VERSION = Shmarray::VERSION
+
     # @!method self.new(type, *shape, **options)
     #   Creates an array of zeros in shared memory.
     #   @param type [Class] one of Numo's classes of numbers

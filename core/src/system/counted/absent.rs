@@ -374,6 +374,12 @@ impl EventFd {
     }
 }
 
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match *self {}
+    }
+}
+
 pub(crate) enum ForeignFile {}
 
 impl ForeignFile {

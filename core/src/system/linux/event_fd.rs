@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 use std::fs::File;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 /// An event of the kernel, set or not.
 #[derive(Debug)]
@@ -39,6 +39,12 @@ impl EventFd {
     /// Returns the fd's number, for programs that wait for it.
     pub(crate) fn number(&self) -> c_int {
         self.0.as_raw_fd()
+    }
+}
+
+impl AsFd for EventFd {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
     }
 }
 

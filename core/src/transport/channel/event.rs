@@ -4,6 +4,7 @@
 //! something. It then waits until a receive has found nothing, which clears the event.
 
 use std::ffi::c_int;
+use std::fmt;
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,7 +12,7 @@ use std::thread::{self, JoinHandle, Thread};
 use std::time::Duration;
 
 use super::wait::{self, Look, SleepWord};
-use crate::system::{self, EventFd, Mutex};
+use crate::system::{self, AsFd, BorrowedFd, EventFd, Mutex};
 use crate::transport::spins::Spins;
 use crate::value::error::{Error, Result};
 
@@ -33,6 +34,41 @@ pub(super) struct Event {
     running: Mutex<Option<JoinHandle<()>>>,
     /// The number of forks that led to this process: a forked child has no such thread.
     fork: u32,
+}
+
+/// The event of a [`Channel`](super::Channel), for event loops. Its fd is the same, and open, until
+/// the last clone is dropped, also when the channel is closed; it is readable from then on.
+#[derive(Clone)]
+pub struct ChannelEvent(Arc<Event>);
+
+impl ChannelEvent {
+    pub(super) fn of(event: Arc<Event>) -> Self {
+        Self(event)
+    }
+
+    /// The number of the fd.
+    pub(super) fn number(&self) -> c_int {
+        self.0.shared.event.number()
+    }
+}
+
+impl AsFd for ChannelEvent {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.shared.event.as_fd()
+    }
+}
+
+#[cfg(unix)]
+impl std::os::fd::AsRawFd for ChannelEvent {
+    fn as_raw_fd(&self) -> c_int {
+        self.number()
+    }
+}
+
+impl fmt::Debug for ChannelEvent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("ChannelEvent").field(&self.number()).finish()
+    }
 }
 
 /// What an event's thread looks at.
@@ -83,10 +119,6 @@ impl Event {
     /// Whether its thread is one of this process, and not of the one that forked it.
     pub(super) fn is_ours(&self) -> bool {
         self.fork == system::forks()
-    }
-
-    pub(super) fn fd(&self) -> c_int {
-        self.shared.event.number()
     }
 
     /// Clears the event, after a receive that found nothing. The thread looks again.

@@ -41,6 +41,7 @@ use crate::value::error::{Error, Result};
 use crate::value::name::ArrayName;
 use crate::value::shape::Layout;
 use end::{End, SegmentUse};
+pub use event::ChannelEvent;
 use event::Readiness;
 use follower::Follower;
 pub use hand_over::HandedOver;
@@ -380,7 +381,7 @@ impl Channel {
 
     /// Whether a receive need not wait now. Of the latest value: whether this channel has not
     /// received it yet. So it is for [`wait_until_ready`](Self::wait_until_ready) and
-    /// [`fd`](Self::fd), too.
+    /// [`event`](Self::event), too.
     ///
     /// # Errors
     /// As for [`loan`](Self::loan).
@@ -410,18 +411,42 @@ impl Channel {
         }
     }
 
-    /// Returns an fd for `poll`, epoll and event loops, readable while [`receive`](Self::receive)
-    /// need not wait. A receive that finds nothing makes it unreadable, so receive until nothing is
-    /// left. The channel owns the fd; a thread of this library sets it.
+    /// Returns the event of this channel for `poll`, epoll and event loops. Its fd is readable
+    /// while [`receive`](Self::receive) need not wait. A receive that finds nothing makes it
+    /// unreadable, so receive until nothing is left. A thread of this library sets it.
+    ///
+    /// ```
+    /// # use shmarray::{Channel, ChannelOptions, DType};
+    /// # if cfg!(any(shmarray_portable, not(target_os = "linux"))) { return Ok(()); }
+    /// # #[cfg(target_os = "linux")] {
+    /// use std::os::fd::{AsFd, AsRawFd};
+    ///
+    /// # let name = format!("doc-event-{}", std::process::id());
+    /// let numbers = Channel::create(&name, DType::parse("<i4")?, &[3], &ChannelOptions::new())?;
+    /// let event = numbers.event()?;
+    /// let fd = event.as_fd(); // for poll, epoll, mio; or tokio's AsyncFd takes the event
+    /// # assert_eq!(fd.as_raw_fd(), numbers.event()?.as_raw_fd());
+    /// # }
+    /// # Ok::<(), shmarray::Error>(())
+    /// ```
     ///
     /// # Errors
     /// As for [`loan`](Self::loan).
-    pub fn fd(&self) -> Result<c_int> {
+    pub fn event(&self) -> Result<ChannelEvent> {
         let event = match &self.side {
             Side::Follower(follower) => follower.event()?,
             Side::Member { .. } => self.end()?.event()?,
         };
-        Ok(event.fd())
+        Ok(ChannelEvent::of(event))
+    }
+
+    /// Returns the number of [`event`](Self::event)'s fd, which the channel owns: for bindings.
+    ///
+    /// # Errors
+    /// As for [`loan`](Self::loan).
+    #[doc(hidden)]
+    pub fn fd(&self) -> Result<c_int> {
+        Ok(self.event()?.number())
     }
 
     /// The name of the channel.

@@ -1,5 +1,6 @@
 //! The fd of a channel, and waiting for a channel that is not there yet.
 
+use std::os::fd::{AsFd, AsRawFd};
 use std::time::Duration;
 
 use shmarray::{Channel, ChannelOptions, Delivered, Receives};
@@ -93,6 +94,22 @@ fn a_child_has_an_fd_of_its_own() {
         send(&sender, 2);
         assert!(is_readable(fd, -1));
         assert_eq!(receive(&receiver), 2);
+    });
+}
+
+#[test]
+fn the_fd_of_an_event_stays_open_after_the_channel_is_closed() {
+    scenario(|| {
+        let channel = create(&ChannelOptions::new());
+        let event = channel.event().unwrap();
+        let fd = event.as_fd().as_raw_fd();
+        assert_eq!((fd, fd), (event.as_raw_fd(), channel.event().unwrap().as_raw_fd()));
+        assert!(!is_readable(fd, 0));
+        drop(channel);
+        assert!(is_readable(fd, 0), "a receive then says that the channel is closed");
+        drop(event);
+        let path = format!("/proc/self/fd/{fd}");
+        assert!(!std::fs::exists(path).unwrap(), "the last one closed it");
     });
 }
 
