@@ -17,7 +17,6 @@ from commands import (
     PYTHON_SOURCES,
     RAKE_TEST,
     TARGETS,
-    UNOPTIMISED,
     bash,
     bash_line,
     cargo,
@@ -29,7 +28,6 @@ from commands import (
     foreign,
     in_root,
     next_version,
-    nextest,
     of_modules,
     one_after_the_other,
     one_check,
@@ -63,7 +61,6 @@ LONGEST = (
     "Ruby",
     "lint: Rust",
     "C and C++",
-    "the crate as published --ci",
     "scenarios",
     "Debian 12 --release",
     "Debian 13 --release",
@@ -87,8 +84,6 @@ CORE_CI = of_modules(
     "stranger_files",
 )
 FFI_AND_CLI = sorted(rust_tests_in("ffi/tests") | rust_tests_in("bindings/cli/tests"))
-PORTABLE_CI = of_modules("arrays")
-MUSL_CI = of_modules("arrays", "leases", "messages", "linux")
 # Tests that an emulator does in minutes, and that reach no limit of the process, whose memory and
 # mappings are the emulator's, too.
 ARM64_RELEASE = of_modules(
@@ -146,6 +141,8 @@ PYTHON_RELEASE = " or ".join(
     (
         "(test_mp_kills and (spawn or forkserver))",
         "(test_a_cluster_lives_on_while_its_workers_are_killed and 10000)",
+        "test_dask_hosts",
+        "(test_programs_of_the_standard_library_work and (spawn or forkserver))",
     )
 )
 PYTHON_CI = " or ".join(
@@ -186,12 +183,12 @@ CPYTHON_MULTIPROCESSING = "bindings/python/foreign/cpython_multiprocessing.py"
 CPYTHON_FUTURES = "bindings/python/foreign/cpython_futures.py"
 LOKY_QUICK = ("TestExecutor",)
 LOKY_CI = ("TestShutdown", "TestWait", "TestAsCompleted")
+LANGUAGES = ("Python", "Ruby", "C++", "C", "Rust")
 WATCH_TESTS = (
     "ci/checks/runner/test_running.py",
     "ci/measurements/test_leftovers.py",
     "ci/measurements/test_npy_corpus.py",
 )
-OTHER_LANGUAGES = ("Python", "Ruby", "C++", "C")
 # The tests of Ruby that collect garbage all the time, or drop gigabytes of arrays.
 RUBY_CI = "/gc_stress|collector_that_always_runs|that_are_dropped_take_a_few/"
 INTERRUPTS = "TEST=test/parallel/interrupts_test.rb"
@@ -258,6 +255,7 @@ EVERYTHING = [
     Suite("benchmarks: what is published", python("ci/measurements/check.py")),
     one_check("example: pipeline", bash("examples/pipeline/run", "--quick")),
     one_check("example: channels", bash("examples/channels/run", "--quick")),
+    one_check("example: Rust", bash("examples/rust/run")),
     one_check(
         "examples: Python",
         python("examples/python/compare.py", "--small", "--rounds", "1"),
@@ -272,6 +270,23 @@ EVERYTHING = [
 
 QUICK = [*HOUSE, *CORE, *C, *PYTHON, *EVERYTHING]
 
+CPYTHON_SUITES = sorted(
+    [
+        *other_pythons(
+            ": CPython's tests of multiprocessing",
+            [CPYTHON_MULTIPROCESSING],
+            "test._test_multiprocessing",
+        ),
+        *other_pythons(
+            ": CPython's tests of futures",
+            [CPYTHON_FUTURES],
+            "test.test_concurrent_futures",
+        ),
+    ],
+    key=lambda suite: suite.name,
+)
+CPYTHON_OLDER, CPYTHON_NEWEST = CPYTHON_SUITES[:-2], CPYTHON_SUITES[-2:]
+
 BORN_CI = [
     f"_core/tests/test_{name}.py"
     for name in ("mem_overlap", "mem_policy", "indexing", "item_selection", "dlpack")
@@ -283,15 +298,6 @@ CI = [
         "core",
         rust("--test=behaviour", "--test=models", "-E", f"binary(models) or {CORE_CI}"),
     ),
-    Suite(
-        "core, portable backend",
-        portable(*UNOPTIMISED, "--test=behaviour", "-E", PORTABLE_CI),
-    ),
-    Suite("core, the next version", next_version()),
-    Suite(
-        "core, musl",
-        nextest(*OF_MUSL, *UNOPTIMISED, "--test=behaviour", "-E", MUSL_CI),
-    ),
     *[
         one_check(f"core and the C ABI compile for {target}", compiles_for(target))
         for target in TARGETS
@@ -299,39 +305,22 @@ CI = [
     Suite("C and C++", bash("ci/test-c", "--ci")),
     Suite("Miri", bash("ci/miri", "--ci")),
     Suite("loom", bash("ci/loom", "--ci")),
-    Suite("fuzzing", bash("ci/fuzz", "--ci")),
     Suite("Python", python_tests(f"({PYTHON_CI}) and not ({PYTHON_RELEASE})")),
     *other_pythons("", ["-m", *pytest(*files_of(OTHER_CI))]),
-    *other_pythons(
-        ": CPython's tests of multiprocessing",
-        [CPYTHON_MULTIPROCESSING],
-        "test._test_multiprocessing",
-    ),
-    *other_pythons(
-        ": CPython's tests of futures",
-        [CPYTHON_FUTURES],
-        "test.test_concurrent_futures",
-    ),
+    *CPYTHON_NEWEST,
     Suite("Python: CPython's tests of multiprocessing", python(CPYTHON_MULTIPROCESSING, "--ci")),
     Suite("Python: joblib's own tests", foreign("joblib_suite.py")),
     Suite("Python: NumPy's tests, born shared", foreign("allocator.py", "numpy", *BORN_CI)),
     Suite("Ruby", [*RAKE_TEST, f"ARGS=--verbose --name {RUBY_CI}"]),
     Suite("Python: loky's tests of executors", foreign("loky_executor.py", *LOKY_CI)),
-    Suite("the crate as published", python("ci/published/crate.py")),
-    Suite(
-        "README's commands to install",
-        python("ci/published/readme_commands.py", "Rust"),
-    ),
 ]
 
 RELEASE = [
     Suite("a new dtype", pytest("ci/new_dtype")),
     Suite("core, crashes", release_form(crashes(*CRASH_RELEASE))),
     Suite("core, faults", bash("ci/inject", "--release")),
-    Suite(
-        "core, portable backend",
-        portable("--lib", "--test=behaviour", "-E", f"not {PORTABLE_CI}"),
-    ),
+    Suite("core, portable backend", portable("--lib", "--test=behaviour")),
+    Suite("core, the next version", next_version()),
     one_check(
         "documentation: Rust's examples",
         one_after_the_other(portable_examples(), cargo("test", *OF_MUSL, "--doc")),
@@ -355,8 +344,10 @@ RELEASE = [
     Suite("sanitizers: C and C++", bash("ci/sanitize", "--release")),
     Suite("sanitizers: threads in core", bash("ci/thread-sanitizer")),
     Suite("Miri", bash("ci/miri", "--release")),
+    Suite("fuzzing", bash("ci/fuzz", "--seeds")),
     Suite("loom", bash("ci/loom", "--release")),
     Suite("Python", python_tests(PYTHON_RELEASE)),
+    *CPYTHON_OLDER,
     Suite("Python: little shared memory", foreign("small_memory.py")),
     Suite("Python: NumPy's tests, born shared", foreign("allocator.py", "numpy")),
     Suite(
@@ -366,11 +357,9 @@ RELEASE = [
     *only_with_numo(Suite("Ruby", release_form([*RAKE_TEST, INTERRUPTS]))),
     Suite("valgrind: C and Ruby", bash("ci/valgrind", "--release")),
     Suite("soak: workers killed", bash("ci/soak")),
-    Suite("the crate as published", python("ci/published/crate.py", "--oldest")),
-    Suite(
-        "README's commands to install",
-        python("ci/published/readme_commands.py", *OTHER_LANGUAGES),
-    ),
+    Suite("the crate as published", python("ci/published/crate.py")),
+    Suite("the oldest Rust", python("ci/published/crate.py", "--oldest")),
+    Suite("README's commands to install", python("ci/published/readme_commands.py", *LANGUAGES)),
 ]
 
 FORMS = {

@@ -355,6 +355,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "it compares millions of numbers, which is safe")]
     fn numbers_between_two_elements_go_to_the_nearer() {
         macro_rules! check {
             ($($float:ident),*) => {$(
