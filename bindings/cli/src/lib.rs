@@ -5,16 +5,24 @@
 
 mod process;
 mod doctor;
+mod memory;
 mod list;
+#[cfg(target_os = "linux")]
+mod channel;
+mod picture;
 mod show;
 #[cfg(target_os = "linux")]
 mod watch;
+#[cfg(target_os = "linux")]
+mod metrics;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
+use std::path::PathBuf;
 
 use anyhow::{Context, Result};
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// The exit code if the reader of the output has closed it: the one that a shell gives for SIGPIPE.
 const OUTPUT_CLOSED: u8 = 128 + 13;
@@ -39,15 +47,25 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Show an array: its dtype, shape, strides, values, and statistics of the values.
+    /// Show an array: its dtype, shape, strides, values, and statistics of the values. Or show a
+    /// channel: its slots and ends.
     Show {
-        /// The array's handle or name.
+        /// The array's or the channel's handle or name.
         handle_or_name: String,
+        /// Write the array to this file as a picture: [height, width], or 1, 3 or 4 channels
+        /// besides. Numbers that are no bytes are scaled from the least to the greatest.
+        #[arg(long, value_name = "FILE")]
+        png: Option<PathBuf>,
+        /// Draw that picture in the terminal.
+        #[arg(long)]
+        draw: bool,
     },
-    /// Watch channels in use: rate, latency and drops, once a second. Ends with the channel.
+    /// Watch memory in use, once a second: how much there is, and channels with their rates,
+    /// latencies and drops. Ends with what is watched.
     #[cfg(target_os = "linux")]
     Watch {
-        /// The channel's name; without one all channels.
+        /// The name or handle of a channel or an array; without one all that there is.
+        #[arg(value_name = "HANDLE_OR_NAME")]
         name: Option<String>,
         /// The time between two looks, in seconds.
         #[arg(long, default_value_t = 1.0, value_parser = seconds)]
@@ -59,6 +77,9 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print what `ls` and `watch` show in the text format of Prometheus.
+    #[cfg(target_os = "linux")]
+    Metrics,
     /// Give back the memory that dead processes held and the unused memory of all pools, and print
     /// how much it was.
     Sweep,
@@ -73,6 +94,13 @@ enum Command {
         /// Print JSON.
         #[arg(long)]
         json: bool,
+    },
+    /// Print the completions for a shell.
+    Completions { shell: Shell },
+    /// Write the manual pages to a folder.
+    Man {
+        /// The folder, such as /usr/local/share/man/man1.
+        folder: PathBuf,
     },
 }
 
@@ -98,7 +126,7 @@ fn report(error: &anyhow::Error) -> u8 {
         return OUTPUT_CLOSED;
     }
     // Standard error may be closed as well; the exit code then is the only report.
-    let _ = writeln!(io::stderr(), "Error: {error:?}");
+    let _ = writeln!(io::stderr(), "Error: {error:#}");
     FAILED
 }
 
@@ -110,16 +138,27 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
     match command {
         Command::Doctor { json } => return doctor::print(json, out),
         Command::Ls { json } => list::print(json, out)?,
-        Command::Show { handle_or_name } => show::print(&handle_or_name, out)?,
+        Command::Show { handle_or_name, png, draw } => {
+            show::print(&show::Show { handle_or_name, png, draws: draw }, out)?;
+        }
         #[cfg(target_os = "linux")]
         Command::Watch { name, interval, count, json } => {
             let interval = std::time::Duration::from_secs_f64(interval);
             watch::print(&watch::Watch { name, interval, count, as_json: json }, out)?;
         }
+        #[cfg(target_os = "linux")]
+        Command::Metrics => metrics::print(out)?,
         Command::Sweep => sweep(out)?,
         Command::Rm { name } => {
             shmarray::unlink(&name).with_context(|| format!("cannot remove the name {name:?}"))?;
         }
+        Command::Completions { shell } => {
+            let mut text = Vec::new(); // clap_complete panics where it cannot write
+            clap_complete::generate(shell, &mut Arguments::command(), "shmarray", &mut text);
+            out.write_all(&text)?;
+        }
+        Command::Man { folder } => clap_mangen::generate_to(Arguments::command(), &folder)
+            .with_context(|| format!("cannot write to {}", folder.display()))?,
     }
     out.flush()?;
     Ok(DONE)

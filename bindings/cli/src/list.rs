@@ -7,125 +7,106 @@ use anyhow::Result;
 use serde::Serialize;
 use shmarray::{SegmentInfo, SegmentKind};
 
-use crate::process::{command, process};
+use crate::memory::{Directory, Listed, Memory, OtherUser, Total, Totals};
+use crate::process::process;
 
 pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
-    let mut segments = shmarray::segments()?;
-    // A slab's free memory, which has no cell number, is before its cells.
-    segments.sort_by_key(|segment| (segment.created_ns, segment.segment.cell));
-    if as_json { print_json(&segments, out) } else { print_table(&segments, out) }
-}
-
-/// The facts of a segment, in the order of `shma_segment_info`.
-#[derive(Serialize)]
-struct Listed<'a> {
-    segment: String,
-    name: Option<&'a str>,
-    kind: &'a str,
-    persists: bool,
-    segment_bytes: u64,
-    dtype: &'a str,
-    shape: &'a [u64],
-    holders: Vec<Holder>,
-    tickets: u64,
-    creator_pid: u32,
-    created_ns: u64,
+    let memory = Memory::read()?;
+    if as_json { print_json(&memory, out) } else { print_table(&memory, out) }
 }
 
 #[derive(Serialize)]
-struct Holder {
-    pid: u32,
-    command: String,
+struct Listing<'a> {
+    directory: Option<&'a Directory>,
+    totals: Totals,
+    other_users: &'a [OtherUser],
+    segments: Vec<Listed<'a>>,
 }
 
-fn print_json(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
-    let all = segments.iter().map(listed).collect::<Vec<_>>();
-    writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+fn print_json(memory: &Memory, out: &mut dyn Write) -> Result<()> {
+    let listing = Listing {
+        directory: memory.directory.as_ref(),
+        totals: memory.totals(),
+        other_users: &memory.others,
+        segments: memory.segments.iter().map(Listed::of).collect(),
+    };
+    writeln!(out, "{}", serde_json::to_string_pretty(&listing)?)?;
     Ok(())
 }
 
-fn listed(info: &SegmentInfo) -> Listed<'_> {
-    let holder = |&pid: &u32| Holder { pid, command: command(pid) };
-    Listed {
-        segment: info.segment.to_string(),
-        name: info.name.as_deref(),
-        kind: info.kind.as_str(),
-        persists: info.persists,
-        segment_bytes: info.segment_bytes,
-        dtype: info.dtype.text(),
-        shape: &info.shape,
-        holders: info.holders.iter().map(holder).collect(),
-        tickets: info.tickets,
-        creator_pid: info.creator_pid,
-        created_ns: info.created_ns,
+/// Prints at most 80 columns, unless a name or a shape is long.
+fn print_table(memory: &Memory, out: &mut dyn Write) -> Result<()> {
+    print_heads(out)?;
+    for segment in &memory.segments {
+        print_segment(segment, out)?;
     }
+    print_totals(memory, out)
 }
 
-fn print_table(segments: &[SegmentInfo], out: &mut dyn Write) -> Result<()> {
-    let heads = [
-        "SEGMENT", "KIND", "NAME", "BYTES", "AGE", "DTYPE", "SHAPE", "PERSISTS", "TICKETS",
-        "HOLDERS",
-    ];
-    print_row(&heads.map(str::to_owned), out)?;
-    for segment in segments {
-        let row = [
-            segment.segment.to_string(),
-            segment.kind.as_str().to_owned(),
-            segment.name.clone().unwrap_or_else(|| "-".to_owned()),
-            segment.segment_bytes.to_string(),
-            age(segment.created_ns),
-            segment.dtype.name().to_owned(),
-            format!("{:?}", segment.shape),
-            (if segment.persists { "yes" } else { "-" }).to_owned(),
-            segment.tickets.to_string(),
-            segment.holders.iter().map(|pid| process(*pid)).collect::<Vec<_>>().join(", "),
-        ];
-        print_row(&row, out)?;
+pub(crate) fn print_heads(out: &mut dyn Write) -> Result<()> {
+    print_row(&["SEGMENT", "KIND", "BYTES", "AGE", "NAME"].map(str::to_owned), out)
+}
+
+/// Prints a segment, and below it what it is and each process that holds it.
+pub(crate) fn print_segment(info: &SegmentInfo, out: &mut dyn Write) -> Result<()> {
+    let name = info.name.clone().unwrap_or_else(|| "-".to_owned());
+    print_row(
+        &[
+            info.segment.to_string(),
+            info.kind.as_str().to_owned(),
+            info.segment_bytes.to_string(),
+            age(info.created_ns),
+            name,
+        ],
+        out,
+    )?;
+    let mut facts = Vec::new();
+    if matches!(info.kind, SegmentKind::Array | SegmentKind::Channel) {
+        facts.push(format!("{} {:?}", info.dtype.name(), info.shape));
     }
-    writeln!(out, "{}", totals(segments))?;
+    if info.persists {
+        facts.push("persists".to_owned());
+    }
+    match info.tickets {
+        0 => {}
+        1 => facts.push("a message holds it".to_owned()),
+        tickets => facts.push(format!("{tickets} messages hold it")),
+    }
+    if !facts.is_empty() {
+        writeln!(out, "    {}", facts.join(", "))?;
+    }
+    for pid in &info.holders {
+        writeln!(out, "    {}", process(*pid))?;
+    }
     Ok(())
 }
 
-fn print_row(row: &[String; 10], out: &mut dyn Write) -> Result<()> {
-    let [segment, kind, name, bytes, age, dtype, shape, persists, tickets, holders] = row;
-    let which =
-        format!("{segment:28}  {kind:7}  {name:16}  {bytes:>14}  {age:>8}  {dtype:10}  {shape:16}");
-    writeln!(out, "{which}  {persists:8}  {tickets:>7}  {holders}")?;
+fn print_row(row: &[String; 5], out: &mut dyn Write) -> Result<()> {
+    let [segment, kind, bytes, age, name] = row;
+    writeln!(out, "{segment:28}  {kind:7}  {bytes:>14}  {age:>6}  {name}")?;
     Ok(())
 }
 
-/// Returns the line with the bytes of each kind and the free memory.
-fn totals(segments: &[SegmentInfo]) -> String {
-    let total = |kind| bytes_of(segments, kind);
-    let [arrays, channels, pools, remains] =
-        [SegmentKind::Array, SegmentKind::Channel, SegmentKind::Pool, SegmentKind::Remains]
-            .map(total);
-    format!(
-        "total: arrays {arrays}, channels {channels}, pools {pools}, remains {remains} bytes{}",
-        room().unwrap_or_default()
-    )
-}
-
-/// Returns the number of bytes that the segments of one kind use.
-pub(crate) fn bytes_of(segments: &[SegmentInfo], kind: SegmentKind) -> u64 {
-    segments
-        .iter()
-        .filter(|segment| segment.kind == kind)
-        .map(|segment| segment.segment_bytes)
-        .sum()
-}
-
-#[cfg(target_os = "linux")]
-fn room() -> Option<String> {
-    let (path, room) = crate::doctor::room();
-    let of_all =
-        if room.total_bytes > 0 { format!(" of {}", room.total_bytes) } else { String::new() };
-    Some(format!("; {} has {}{of_all} bytes free", path.display(), room.free_bytes))
-}
-
-#[cfg(not(target_os = "linux"))]
-fn room() -> Option<String> {
-    None
+/// Prints the bytes of each kind, the free memory, and what this user does not see.
+pub(crate) fn print_totals(memory: &Memory, out: &mut dyn Write) -> Result<()> {
+    let bytes = memory.totals().each().map(|(_, total): (_, Total)| total.bytes);
+    let [arrays, channels, pools, remains] = bytes;
+    writeln!(out, "arrays {arrays}, channels {channels}, pools {pools}, remains {remains} bytes")?;
+    if let Some(Directory { path, total_bytes, free_bytes }) = &memory.directory {
+        let of_all = if *total_bytes > 0 { format!(" of {total_bytes}") } else { String::new() };
+        writeln!(out, "{}: {free_bytes}{of_all} bytes free", path.display())?;
+    }
+    for other in &memory.others {
+        let OtherUser { uid, user, files, bytes } = other;
+        let of_whom = user.clone().unwrap_or_else(|| uid.to_string());
+        let files = if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+        writeln!(
+            out,
+            "not shown, of user {of_whom}: {files}, {bytes} bytes; sudo -u {} shmarray ls",
+            other.for_sudo()
+        )?;
+    }
+    Ok(())
 }
 
 /// Returns the time since then in whole seconds, minutes, hours or days.

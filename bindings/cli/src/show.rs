@@ -1,15 +1,58 @@
-//! `shmarray show`: one array's values and their statistics, or the columns of a list.
+//! `shmarray show`: one array's values and their statistics, the columns of a list, or a channel.
 
 use std::io::Write;
+use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use shmarray::{Access, Array, Column, DType, DTypeKind, Dict, List, Number};
+
+#[cfg(target_os = "linux")]
+use crate::channel::{self, Before};
+use crate::picture::Picture;
 
 /// The number of values printed; of a larger array, the first ones are.
 const SHOWN: u64 = 100;
 
-pub(crate) fn print(handle_or_name: &str, out: &mut dyn Write) -> Result<()> {
-    let array = Array::attach(handle_or_name, Access::ReadOnly)?;
+/// What is asked of the command.
+pub(crate) struct Show {
+    pub(crate) handle_or_name: String,
+    /// The file for a picture of the array.
+    pub(crate) png: Option<PathBuf>,
+    /// Whether to draw the array.
+    pub(crate) draws: bool,
+}
+
+pub(crate) fn print(show: &Show, out: &mut dyn Write) -> Result<()> {
+    let array = match Array::attach(&show.handle_or_name, Access::ReadOnly) {
+        Ok(array) => array,
+        Err(error) => return print_channel(&show.handle_or_name, error, out),
+    };
+    if let Some(path) = &show.png {
+        let cannot = || format!("cannot write {}", path.display());
+        Picture::of(&array)?.write_png(path).with_context(cannot)?;
+    }
+    print_array(array.clone(), out)?;
+    if show.draws { Picture::of(&array)?.draw(out) } else { Ok(()) }
+}
+
+/// Prints the channel that has the name; else fails with the error that it is no array's.
+#[cfg(target_os = "linux")]
+fn print_channel(name: &str, no_array: shmarray::Error, out: &mut dyn Write) -> Result<()> {
+    match shmarray::ChannelStats::read(name) {
+        Ok(stats) => {
+            let seen = channel::seen(&stats, None, &mut Before::now());
+            channel::print(&seen, out)
+        }
+        Err(_) => Err(no_array.into()),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn print_channel(_name: &str, no_array: shmarray::Error, _out: &mut dyn Write) -> Result<()> {
+    Err(no_array.into())
+}
+
+fn print_array(array: Array, out: &mut dyn Write) -> Result<()> {
     writeln!(out, "dtype    {} ({})", array.dtype().name(), array.dtype().text())?;
     writeln!(out, "shape    {:?}", array.shape())?;
     writeln!(out, "strides  {:?} bytes, offset {}", array.strides(), array.layout().offset)?;

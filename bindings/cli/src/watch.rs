@@ -1,14 +1,16 @@
-//! `shmarray watch`: channels while they are in use, with their rates, latencies and drops.
+//! `shmarray watch`: memory while it is in use: how much, and channels with their rates, latencies
+//! and drops.
 
-use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use shmarray::{ChannelStats, EndStats, SegmentKind};
+use shmarray::{ChannelStats, SegmentInfo};
 
-use crate::process::command;
+use crate::channel::{self, Before, Seen};
+use crate::list;
+use crate::memory::{Directory, Listed, Memory, Totals};
 
 /// What is asked of the command.
 pub(crate) struct Watch {
@@ -19,70 +21,39 @@ pub(crate) struct Watch {
     pub(crate) as_json: bool,
 }
 
-/// A channel at one moment, and its rates since the moment before.
-#[derive(Serialize)]
-struct Seen {
-    name: String,
-    dtype: String,
-    shape: Vec<u64>,
-    mode: &'static str,
-    when_full: &'static str,
-    slots: u32,
-    loaned: u32,
-    queued: u32,
-    held: u32,
-    sent: u64,
-    /// Messages of which nobody knows yet that they were dropped, and those that were missed.
-    dropped: u64,
-    /// `None` at the first look.
-    messages_per_second: Option<f64>,
-    bytes_per_second: Option<f64>,
-    newest_age_ns: Option<u64>,
-    ends: Vec<SeenEnd>,
+/// What is watched.
+enum Watched {
+    All,
+    Channel(String),
+    /// An array, by its segment.
+    Array(String),
 }
 
-#[derive(Serialize)]
-struct SeenEnd {
-    pid: u32,
-    command: String,
-    sends: bool,
-    receives: bool,
-    loaned: u32,
-    held: u32,
-    count: u64,
-    messages_per_second: Option<f64>,
-    behind: u64,
-    missed: u64,
-    latency_ns: u64,
+/// What there is at one moment.
+struct Look {
+    memory: Option<Memory>,
+    channels: Vec<Seen>,
+    /// Of `memory`, the index of the array that is watched.
+    array: Option<usize>,
 }
 
-/// What the look before saw: the moment, and the counts of each channel and of its ends.
-struct Before {
-    at: Instant,
-    sent: BTreeMap<String, u64>,
-    counts: BTreeMap<(String, usize), u64>,
-}
-
-/// Prints until it has looked often enough, or the channel has ended.
+/// Prints until it has looked often enough, or what it watches has ended.
 pub(crate) fn print(watch: &Watch, out: &mut dyn Write) -> Result<()> {
     let clears = std::io::stdout().is_terminal() && !watch.as_json;
+    let watched = watched(watch.name.as_deref())?;
     let mut before = None;
     for look in 1.. {
-        let (seen, now) = match look_at(watch.name.as_deref(), before.as_ref()) {
-            Ok(seen) => seen,
-            Err(error) if before.is_none() => return Err(error),
-            Err(_) => {
-                writeln!(out, "the channel has ended")?;
-                return Ok(());
-            }
+        let Some((seen, now)) = look_at(&watched, before.as_ref())? else {
+            writeln!(out, "{}", ended(&watched))?;
+            return Ok(());
         };
         if clears {
             write!(out, "\x1b[H\x1b[2J")?; // to the upper left corner, and clear
         }
         if watch.as_json {
-            writeln!(out, "{}", serde_json::to_string(&seen)?)?
+            writeln!(out, "{}", serde_json::to_string(&seen.as_json())?)?
         } else {
-            print_all(&seen, out)?
+            seen.print(out)?
         }
         out.flush()?;
         before = Some(now);
@@ -94,157 +65,99 @@ pub(crate) fn print(watch: &Watch, out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-fn look_at(name: Option<&str>, before: Option<&Before>) -> Result<(Vec<Seen>, Before)> {
-    let names = match name {
-        Some(name) => vec![name.to_owned()],
-        None => channels()?,
+/// Returns what has that name or handle.
+fn watched(name: Option<&str>) -> Result<Watched> {
+    let Some(name) = name else { return Ok(Watched::All) };
+    let no_channel = match ChannelStats::read(name) {
+        Ok(_) => return Ok(Watched::Channel(name.to_owned())),
+        Err(error) => error,
     };
-    let mut now = Before { at: Instant::now(), sent: BTreeMap::new(), counts: BTreeMap::new() };
-    let mut all = Vec::new();
-    for channel in names {
-        match ChannelStats::read(&channel) {
-            Ok(stats) => all.push(seen(channel, &stats, before, &mut now)),
-            Err(_) if name.is_none() => {} // it has ended meanwhile
-            Err(error) => return Err(error).context(format!("cannot watch {channel:?}")),
+    let segment = shmarray::Descriptor::parse(name).map(|handle| handle.segment.to_string());
+    let has_it = |info: &SegmentInfo| {
+        info.name.as_deref() == Some(name) || segment.as_ref().is_ok_and(|one| *one == text(info))
+    };
+    match shmarray::segments()?.iter().find(|info| has_it(info)) {
+        Some(info) => Ok(Watched::Array(text(info))),
+        None => Err(no_channel).context(format!("cannot watch {name:?}")),
+    }
+}
+
+fn text(info: &SegmentInfo) -> String {
+    info.segment.to_string()
+}
+
+fn ended(watched: &Watched) -> &'static str {
+    match watched {
+        Watched::Array(_) => "the array has been given back",
+        Watched::All | Watched::Channel(_) => "the channel has ended",
+    }
+}
+
+/// Returns what there is, or `None` when what is watched has ended.
+fn look_at(watched: &Watched, before: Option<&Before>) -> Result<Option<(Look, Before)>> {
+    let mut now = Before::now();
+    let look = match watched {
+        Watched::All => {
+            let memory = Memory::read()?;
+            let channels = channel::channels(&memory, before, &mut now);
+            Look { memory: Some(memory), channels, array: None }
+        }
+        Watched::Channel(name) => {
+            let Ok(stats) = ChannelStats::read(name) else { return Ok(None) };
+            let channels = vec![channel::seen(&stats, before, &mut now)];
+            Look { memory: None, channels, array: None }
+        }
+        Watched::Array(segment) => {
+            let memory = Memory::read()?;
+            let array = memory.segments.iter().position(|info| text(info) == *segment);
+            if array.is_none() {
+                return Ok(None);
+            }
+            Look { memory: Some(memory), channels: Vec::new(), array }
+        }
+    };
+    Ok(Some((look, now)))
+}
+
+/// A look as a line of JSON.
+#[derive(Serialize)]
+struct LookAsJson<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<&'a Directory>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    totals: Option<Totals>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    channels: Option<&'a [Seen]>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    array: Option<Listed<'a>>,
+}
+
+impl Look {
+    fn as_json(&self) -> LookAsJson<'_> {
+        let memory = self.memory.as_ref();
+        let array = memory.zip(self.array).map(|(memory, at)| Listed::of(&memory.segments[at]));
+        LookAsJson {
+            directory: memory.and_then(|memory| memory.directory.as_ref()),
+            totals: memory.filter(|_| array.is_none()).map(Memory::totals),
+            channels: array.is_none().then_some(&self.channels),
+            array,
         }
     }
-    Ok((all, now))
-}
 
-fn channels() -> Result<Vec<String>> {
-    let segments = shmarray::segments()?;
-    let channels = segments.into_iter().filter(|info| info.kind == SegmentKind::Channel);
-    let mut names: Vec<_> = channels.filter_map(|info| info.name).collect();
-    names.sort_unstable();
-    Ok(names)
-}
-
-fn seen(name: String, stats: &ChannelStats, before: Option<&Before>, now: &mut Before) -> Seen {
-    let seconds = before.map(|before| now.at.duration_since(before.at).as_secs_f64());
-    let rate = |now: u64, before: Option<u64>| match (before, seconds) {
-        (Some(before), Some(seconds)) if seconds > 0.0 => {
-            Some(now.saturating_sub(before) as f64 / seconds)
+    fn print(&self, out: &mut dyn Write) -> Result<()> {
+        if let Some((memory, at)) = self.memory.as_ref().zip(self.array) {
+            list::print_heads(out)?;
+            return list::print_segment(&memory.segments[at], out);
         }
-        _ => None,
-    };
-    let sent_before = before.and_then(|before| before.sent.get(&name).copied());
-    let messages_per_second = rate(stats.sent, sent_before);
-    let bytes = stats.shape.iter().product::<u64>() * stats.dtype.itemsize();
-    let of_end = |(index, end): (usize, &EndStats)| {
-        let before = before.and_then(|one| one.counts.get(&(name.clone(), index)).copied());
-        SeenEnd {
-            pid: end.pid,
-            command: command(end.pid),
-            sends: end.sends,
-            receives: end.receives,
-            loaned: end.loaned,
-            held: end.held,
-            count: end.count,
-            messages_per_second: rate(end.count, before),
-            behind: end.behind,
-            missed: end.missed,
-            latency_ns: end.latency_ns,
+        if let Some(memory) = &self.memory {
+            list::print_totals(memory, out)?;
+            if self.channels.is_empty() {
+                writeln!(out, "no channels")?;
+            }
         }
-    };
-    let ends: Vec<_> = stats.ends.iter().enumerate().map(of_end).collect();
-    now.sent.insert(name.clone(), stats.sent);
-    for (index, end) in stats.ends.iter().enumerate() {
-        now.counts.insert((name.clone(), index), end.count);
-    }
-    let age = |time_ns: u64| now_ns().saturating_sub(time_ns);
-    Seen {
-        dtype: stats.dtype.text().to_owned(),
-        shape: stats.shape.clone(),
-        mode: stats.mode.name(),
-        when_full: stats.when_full.name(),
-        slots: stats.slots,
-        loaned: stats.loaned,
-        queued: stats.queued,
-        held: stats.held,
-        sent: stats.sent,
-        dropped: stats.dropped + ends.iter().map(|end| end.missed).sum::<u64>(),
-        messages_per_second,
-        bytes_per_second: messages_per_second.map(|rate| rate * bytes as f64),
-        newest_age_ns: (stats.newest_ns > 0).then(|| age(stats.newest_ns)),
-        ends,
-        name,
-    }
-}
-
-fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| since.as_nanos() as u64)
-}
-
-fn print_all(all: &[Seen], out: &mut dyn Write) -> Result<()> {
-    if all.is_empty() {
-        writeln!(out, "no channels")?;
-    }
-    for channel in all {
-        print_channel(channel, out)?;
-    }
-    Ok(())
-}
-
-fn print_channel(channel: &Seen, out: &mut dyn Write) -> Result<()> {
-    let Seen { name, mode, shape, dtype, when_full, slots, loaned, queued, held, .. } = channel;
-    writeln!(out, "{name}: {mode} of {shape:?} {dtype}, when full: {when_full}")?;
-    writeln!(
-        out,
-        "  slots    {slots}: {loaned} on loan, {queued} with messages, {held} looked at"
-    )?;
-    let rate = channel.messages_per_second.map_or("-".to_owned(), |rate| format!("{rate:.1}/s"));
-    let bytes = channel
-        .bytes_per_second
-        .map_or(String::new(), |bytes| format!(", {:.1} MB/s", bytes / 1e6));
-    let newest = channel
-        .newest_age_ns
-        .map_or(String::new(), |age| format!(", the newest {} ago", time(age)));
-    writeln!(
-        out,
-        "  messages {}, {rate}{bytes}, {} dropped{newest}",
-        channel.sent, channel.dropped
-    )?;
-    let heads =
-        ["PID", "COMMAND", "ROLE", "HAS", "MESSAGES", "RATE/S", "BEHIND", "MISSED", "LATENCY"];
-    print_row(&heads.map(str::to_owned), out)?;
-    for end in &channel.ends {
-        let role = match (end.sends, end.receives) {
-            (true, true) => "both",
-            (true, false) => "sends",
-            (false, true) => "receives",
-            (false, false) => "-",
-        };
-        print_row(
-            &[
-                end.pid.to_string(),
-                end.command.clone(),
-                role.to_owned(),
-                (end.loaned + end.held).to_string(),
-                end.count.to_string(),
-                end.messages_per_second.map_or("-".to_owned(), |rate| format!("{rate:.1}")),
-                end.behind.to_string(),
-                end.missed.to_string(),
-                if end.latency_ns > 0 { time(end.latency_ns) } else { "-".to_owned() },
-            ],
-            out,
-        )?;
-    }
-    Ok(())
-}
-
-fn print_row(row: &[String; 9], out: &mut dyn Write) -> Result<()> {
-    let [pid, command, role, has, messages, rate, behind, missed, latency] = row;
-    write!(out, "  {pid:>8}  {command:16}  {role:8}  {has:>4}  {messages:>12}  {rate:>10}")?;
-    writeln!(out, "  {behind:>6}  {missed:>8}  {latency:>10}")?;
-    Ok(())
-}
-
-/// Returns a time with a unit that people read easily.
-fn time(ns: u64) -> String {
-    match ns as f64 {
-        ns if ns < 1e6 => format!("{:.1} us", ns / 1e3),
-        ns if ns < 1e9 => format!("{:.1} ms", ns / 1e6),
-        ns => format!("{:.1} s", ns / 1e9),
+        for channel in &self.channels {
+            channel::print(channel, out)?;
+        }
+        Ok(())
     }
 }

@@ -127,7 +127,12 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
     let array = named(&name);
     assert!(printed(&["ls"]).contains(&name));
     let json: serde_json::Value = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
-    let listed = json.as_array().unwrap().iter().find(|one| one["name"] == name.as_str()).unwrap();
+    let listed = json["segments"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|one| one["name"] == name.as_str())
+        .unwrap();
     assert_eq!((&listed["dtype"], &listed["shape"]), (&"<i2".into(), &serde_json::json!([2, 2])));
     assert_eq!(listed["holders"][0]["pid"], std::process::id());
     assert_eq!((&listed["tickets"], &listed["persists"]), (&0.into(), &false.into()));
@@ -139,7 +144,8 @@ fn ls_lists_an_array_and_rm_takes_its_name_away() {
 
 /// Returns the entry of an array in `ls --json`.
 fn listed(array: &Array) -> Option<serde_json::Value> {
-    let all: Vec<serde_json::Value> = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
+    let all: serde_json::Value = serde_json::from_str(&printed(&["ls", "--json"])).unwrap();
+    let all = all["segments"].as_array().unwrap().clone();
     all.into_iter().find(|one| one["segment"] == array.descriptor().segment.to_string())
 }
 
@@ -156,13 +162,15 @@ fn ls_tells_a_cell_by_its_number_and_counts_the_messages_that_hold() {
     assert_eq!(listed(&array).unwrap()["tickets"], 0);
 }
 
-/// Returns all entries of `ls --json` in a directory.
-fn all_in(directory: &Path) -> Vec<serde_json::Value> {
+/// Returns what `ls --json` prints in a directory.
+fn listing_of(directory: &Path) -> serde_json::Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
-    serde_json::from_slice(
-        &command.args(["ls", "--json"]).env("SHMARRAY_DIR", directory).output().unwrap().stdout,
-    )
-    .unwrap()
+    let output = command.args(["ls", "--json"]).env("SHMARRAY_DIR", directory).output();
+    serde_json::from_slice(&output.unwrap().stdout).unwrap()
+}
+
+fn all_in(directory: &Path) -> Vec<serde_json::Value> {
+    listing_of(directory)["segments"].as_array().unwrap().clone()
 }
 
 fn bytes_of(all: &[serde_json::Value], kind: &str) -> u64 {
@@ -220,7 +228,7 @@ fn ls_shows_what_a_dead_process_sent_to_its_living_family_as_held_by_a_message()
 const FAMILY: u64 = 1 << 52 | 7 << 32;
 
 #[test]
-fn the_last_line_of_ls_sums_up_all_bytes() {
+fn ls_sums_up_all_bytes_in_80_columns() {
     let directory = tempfile::tempdir_in("/dev/shm").unwrap();
     let _holder = maker::IdlePool::new(directory.path(), None);
     maker::dies("hold", directory.path(), None);
@@ -232,11 +240,14 @@ fn the_last_line_of_ls_sums_up_all_bytes() {
     let all = all_in(directory.path());
     let bytes @ [arrays, pools, remains] =
         ["array", "pool", "remains"].map(|kind| bytes_of(&all, kind));
-    let total = format!(
-        "total: arrays {arrays}, channels 0, pools {pools}, remains {remains} bytes; {} has ",
-        directory.path().display()
-    );
-    assert!(text.lines().last().unwrap().starts_with(&total), "{text}");
+    let total = format!("arrays {arrays}, channels 0, pools {pools}, remains {remains} bytes\n");
+    let free = format!("{}: ", directory.path().display());
+    let (_, last) = text.split_once(&total).expect(&text);
+    assert!(last.starts_with(&free) && last.ends_with(" bytes free\n"), "{text}");
+    let totals = &listing_of(directory.path())["totals"];
+    let in_json = ["array", "pool", "remains"].map(|kind| totals[kind]["bytes"].as_u64().unwrap());
+    assert_eq!(in_json, bytes);
+    assert!(text.lines().all(|line| line.len() <= 80), "{text}");
     assert!(pools > 0 && remains > 0, "{text}");
     assert_eq!(bytes.iter().sum::<u64>(), allocated_bytes(directory.path()), "{text}");
 }
@@ -267,6 +278,80 @@ fn a_mistake_is_told_and_fails() {
     assert!(printed(&["sweep"]).starts_with("gave back "));
 }
 
+/// Who mistypes a name has no use for a backtrace, whoever sets the variable.
+#[test]
+fn a_mistake_is_told_in_one_line_without_a_backtrace() {
+    for arguments in [&["show", "nobody"][..], &["rm", "nobody"], &["watch", "nobody"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
+        let output = command.args(arguments).env("RUST_BACKTRACE", "full").output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.starts_with("Error: ") && said.lines().count() == 1, "{arguments:?}: {said}");
+        assert!(said.contains("nothing is named \"nobody\" in "), "{arguments:?}: {said}");
+    }
+}
+
+fn picture_of(array: &Array) -> (png::ColorType, (u32, u32), Vec<u8>) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("picture.png");
+    printed(&["show", &array.handle(), "--png", path.to_str().unwrap()]);
+    let file = std::io::BufReader::new(std::fs::File::open(path).unwrap());
+    let mut reader = png::Decoder::new(file).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    (info.color_type, (info.width, info.height), bytes)
+}
+
+#[test]
+fn show_writes_a_picture() {
+    let gray = Array::create(DType::parse("<f4").unwrap(), &[1, 3], &Options::new()).unwrap();
+    for (at, value) in [-1.0f32, f32::NAN, 1.0].into_iter().enumerate() {
+        gray.set(&[0, at as u64], value).unwrap();
+    }
+    assert_eq!(picture_of(&gray), (png::ColorType::Grayscale, (3, 1), vec![0, 0, 255]));
+    assert_eq!(picture_of(&gray.transpose()).1, (1, 3));
+    let rgb = Array::create(DType::parse("|u1").unwrap(), &[2, 1, 3], &Options::new()).unwrap();
+    rgb.set(&[1, 0, 2], 7u8).unwrap();
+    assert_eq!(picture_of(&rgb), (png::ColorType::Rgb, (1, 2), vec![0, 0, 0, 0, 0, 7]));
+    let drawn = printed(&["show", &rgb.handle(), "--draw"]);
+    assert!(drawn.ends_with("\x1b[38;2;0;0;0m\x1b[48;2;0;0;7m▀\x1b[0m\n"), "{drawn:?}");
+}
+
+#[test]
+fn what_is_no_picture_is_refused_and_no_file_is_made() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("picture.png");
+    for (dtype, shape) in
+        [("<f4", &[3][..]), ("<f4", &[2, 3, 2]), ("<c8", &[2, 2]), ("<f4", &[0, 2])]
+    {
+        let array = Array::create(DType::parse(dtype).unwrap(), shape, &Options::new()).unwrap();
+        let output = shmarray(&["show", &array.handle(), "--png", path.to_str().unwrap()]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(!output.status.success() && said.starts_with("Error: a picture has "), "{said}");
+        assert!(!path.exists());
+    }
+}
+
+#[test]
+fn there_are_manual_pages_and_completions_of_every_command() {
+    let directory = tempfile::tempdir().unwrap();
+    printed(&["man", directory.path().to_str().unwrap()]);
+    let help = printed(&["help"]);
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let (commands, _) = commands.split_once("\n\n").unwrap();
+    let names: Vec<_> =
+        commands.lines().filter_map(|line| line.split_whitespace().next()).collect();
+    assert!(names.contains(&"ls") && names.contains(&"man"), "{help}");
+    for name in names.iter().filter(|name| **name != "help") {
+        let page = directory.path().join(format!("shmarray-{name}.1"));
+        let page = std::fs::read_to_string(&page).unwrap();
+        assert!(page.contains(&format!(".TH shmarray-{name} 1")), "{page}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let completions = printed(&["completions", shell]);
+        assert!(names.iter().all(|name| completions.contains(name)), "{completions}");
+    }
+}
+
 /// Returns the exit status and standard error of a command whose output goes to that file.
 fn ended(arguments: &[&str], stdout: impl Into<Stdio>) -> (Option<i32>, String) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_shmarray"));
@@ -278,9 +363,16 @@ fn ended(arguments: &[&str], stdout: impl Into<Stdio>) -> (Option<i32>, String) 
 fn a_command_whose_output_nobody_reads_ends_quietly() {
     let name = unique("cli.unread");
     let _array = named(&name);
-    for arguments in
-        [&["ls"][..], &["ls", "--json"], &["show", &name], &["sweep"], &["doctor"], &["--help"]]
-    {
+    for arguments in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["show", &name],
+        &["sweep"],
+        &["doctor"],
+        &["--help"],
+        &["metrics"],
+        &["completions", "bash"],
+    ] {
         let (end, other) = UnixStream::pair().unwrap();
         drop(other);
         assert_eq!(

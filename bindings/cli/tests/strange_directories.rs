@@ -8,6 +8,7 @@ mod support;
 
 use std::fs::{self, File};
 use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -59,8 +60,20 @@ fn json(arguments: &[&str]) -> Vec<Value> {
     read.as_array().unwrap().clone()
 }
 
+fn listed() -> Value {
+    serde_json::from_slice(&shmarray(&["ls", "--json"]).stdout).unwrap()
+}
+
+fn segments() -> Vec<Value> {
+    listed()["segments"].as_array().unwrap().clone()
+}
+
+fn u1() -> DType {
+    DType::parse("|u1").unwrap()
+}
+
 fn bytes(count: u64) -> Array {
-    Array::create(DType::parse("|u1").unwrap(), &[count], &Options::default()).unwrap()
+    Array::create(u1(), &[count], &Options::default()).unwrap()
 }
 
 /// Creates a file of another user, which this user can list, and locks all its bytes.
@@ -129,9 +142,22 @@ fn every_command_ends_beside_a_strangers_locked_file_in_the_place_of_the_registr
 #[ignore = "it is another process of the tests"]
 fn another() {
     let mut pipes = Vec::new();
+    let mut arrays = Vec::new();
     serve(|line| {
         match line {
             "pool" => drop(bytes(8 * MIB)),
+            "become a stranger" => {
+                nix::unistd::setgid(STRANGER.into()).unwrap();
+                nix::unistd::setuid(STRANGER.into()).unwrap();
+                let options = Options::new().name("camera");
+                arrays.push(Array::create(u1(), &[MIB], &options).unwrap());
+                return std::process::id().to_string();
+            }
+            program if program.starts_with('/') => {
+                let ls = Command::new(program).args(["ls", "--json"]).output().unwrap();
+                assert!(ls.status.success(), "{ls:?}");
+                return String::from_utf8(ls.stdout).unwrap().replace('\n', " ");
+            }
             _ => {
                 let pipe = Pipe::pair().unwrap();
                 pipe.0.send(b"", &[&bytes(200_000)], None).unwrap();
@@ -160,8 +186,7 @@ fn ls_and_doctor_account_for_what_an_idle_pool_keeps() {
     pooled(|| {
         let mut another = Peer::start(another);
         assert_eq!(another.ask("pool"), "done");
-        let listed: u64 =
-            json(&["ls", "--json"]).iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
+        let listed: u64 = segments().iter().map(|one| one["segment_bytes"].as_u64().unwrap()).sum();
         assert!(listed >= 8 * MIB, "ls lists {listed} bytes, and a process keeps {}", 8 * MIB);
         let doctor = json(&["doctor", "--json"]);
         let segments = doctor.iter().find(|finding| finding["check"] == "segments").unwrap();
@@ -175,12 +200,49 @@ fn ls_does_not_list_a_message_of_a_dead_process_as_if_it_were_under_way() {
     pooled(|| {
         let mut another = Peer::start(another);
         assert_eq!(another.ask("message"), "done");
-        let tickets = || {
-            json(&["ls", "--json"]).iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>()
-        };
+        let tickets = || segments().iter().map(|one| one["tickets"].as_u64().unwrap()).sum::<u64>();
         assert_eq!(tickets(), 1, "it is under way while its pipe is there");
         another.kill();
         assert_eq!(tickets(), 0, "nobody can receive it");
         printed(&["sweep"]);
+    });
+}
+
+/// Root may read everything, and learns of each process whether it lives; another user learns what
+/// it does not see.
+#[test]
+fn ls_lists_what_the_kernel_lets_this_user_read_and_says_what_else_there_is() {
+    if !is_root_or_skips() {
+        return;
+    }
+    scenario(|| {
+        fs::set_permissions(directory(), fs::Permissions::from_mode(0o1777)).unwrap();
+        let programs = tempfile::tempdir().unwrap();
+        fs::set_permissions(&programs, fs::Permissions::from_mode(0o755)).unwrap();
+        let program = programs.path().join("shmarray");
+        fs::copy(env!("CARGO_BIN_EXE_shmarray"), &program).unwrap();
+        let mut stranger = Peer::start(another);
+        let pid: u32 = stranger.ask("become a stranger").parse().unwrap();
+        let ours = bytes(MIB);
+
+        let camera = || segments().into_iter().find(|one| one["name"] == "camera").unwrap();
+        assert_eq!((&camera()["kind"], &camera()["shape"][0]), (&"array".into(), &MIB.into()));
+        assert_eq!(camera()["holders"][0]["pid"], pid);
+        assert_eq!(listed()["other_users"], serde_json::json!([]));
+
+        let theirs: Value = serde_json::from_str(&stranger.ask(program.to_str().unwrap())).unwrap();
+        assert_eq!(theirs["segments"].as_array().unwrap().len(), 1, "{theirs}");
+        let [root] = &theirs["other_users"].as_array().unwrap()[..] else { panic!("{theirs}") };
+        assert_eq!(
+            (&root["uid"], &root["user"], &root["files"]),
+            (&0.into(), &"root".into(), &1.into())
+        );
+        assert!(root["bytes"].as_u64().unwrap() >= MIB, "{root}");
+
+        stranger.kill();
+        assert_eq!(camera()["kind"], "remains");
+        let mut sweep = Command::new(&program);
+        assert!(sweep.arg("sweep").uid(STRANGER).status().unwrap().success());
+        drop(ours);
     });
 }

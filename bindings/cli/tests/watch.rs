@@ -4,6 +4,9 @@
 
 mod run;
 
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
 use shmarray::{
     Array, Channel, ChannelMode, ChannelOptions, DType, Delivered, Options, Receives, WhenFull,
 };
@@ -55,8 +58,8 @@ fn a_line_of_json_for_each_look() {
     let looks: Vec<serde_json::Value> =
         shown.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!(looks.len(), 3);
-    let first = &looks[0][0];
-    let last = &looks[2][0];
+    let first = &looks[0]["channels"][0];
+    let last = &looks[2]["channels"][0];
     assert!(first["messages_per_second"].is_null());
     assert_eq!((&last["messages_per_second"], &last["sent"]), (&0.0.into(), &20.into()));
     let end = |sends| last["ends"].as_array().unwrap().iter().find(|end| end["sends"] == sends);
@@ -73,7 +76,60 @@ fn without_a_name_all_channels_are_shown_and_a_mistake_fails() {
     let _channels = (channel(&one), channel(&other));
     let shown = printed(&["watch", "--count", "1"]);
     assert!(shown.contains(&one) && shown.contains(&other), "{shown}");
+    assert!(shown.starts_with("arrays ") && shown.contains(" bytes free\n"), "{shown}");
     for wrong in [&["watch", "nothing-has-this-name"][..], &["watch", "--interval", "0"]] {
         assert!(!shmarray(wrong).status.success());
     }
+}
+
+#[test]
+fn show_shows_a_channel_by_its_name_and_by_its_handle() {
+    let name = unique("watch.show");
+    let (sends, _receives) = channel(&name);
+    for text in [&name, &sends.handle()] {
+        let shown = printed(&["show", text]);
+        assert!(shown.contains(": broadcast of [4] <f4, when full: drop_oldest\n"), "{shown}");
+        assert!(shown.lines().all(|line| line.len() <= 80), "{shown}");
+    }
+}
+
+#[test]
+fn an_array_is_watched_until_it_is_given_back() {
+    let name = unique("watch.array");
+    let options = Options::new().name(&name);
+    let array = Array::create(DType::parse("<f4").unwrap(), &[4], &options).unwrap();
+    for text in [&name, &array.handle()] {
+        let look = printed(&["watch", text, "--count", "1", "--json"]);
+        let look: serde_json::Value = serde_json::from_str(&look).unwrap();
+        assert_eq!(look["array"]["name"], *name);
+        assert_eq!(look["array"]["holders"][0]["pid"], std::process::id());
+    }
+    let mut watch = Command::new(env!("CARGO_BIN_EXE_shmarray"))
+        .args(["watch", &name, "--interval", "0.01"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watch.stdout.take().unwrap()).lines().map(Result::unwrap);
+    assert!(lines.any(|line| line.ends_with(&name)));
+    drop(array);
+    assert_eq!(lines.last().unwrap(), "the array has been given back");
+    assert!(watch.wait().unwrap().success());
+}
+
+/// The names and values of samples, by the line.
+#[test]
+fn metrics_are_those_that_watch_shows() {
+    let name = unique("watch.metrics");
+    let (_sends, _receives) = channel(&name);
+    let text = printed(&["metrics"]);
+    for sample in [
+        format!("shmarray_channel_messages_total{{channel=\"{name}\"}} 20\n"),
+        format!("shmarray_channel_dropped_total{{channel=\"{name}\"}} 18\n"),
+        format!("shmarray_channel_slots{{channel=\"{name}\",state=\"loaned\"}} 0.0\n"),
+        "# TYPE shmarray_segment_bytes gauge\n".to_owned(),
+        "shmarray_directory_free_bytes{directory=".to_owned(),
+    ] {
+        assert!(text.contains(&sample), "{sample} is not in {text}");
+    }
+    assert!(text.ends_with("# EOF\n"));
 }

@@ -54,7 +54,7 @@ def test_it_lists_the_arrays_that_this_process_has(command):
     a = shmarray.zeros(3, "<i4", name="frames")
     code, listed, said = ended(command, "ls", "--json")
     assert (code, said) == (0, "")
-    (one,) = [one for one in json.loads(listed) if one["kind"] == "array"]
+    (one,) = [one for one in json.loads(listed)["segments"] if one["kind"] == "array"]
     assert (*one,) == shmarray.segments()[0]._fields
     assert (one["name"], one["dtype"], one["holders"][0]["pid"]) == ("frames", "<i4", os.getpid())
     assert ended(command, "rm", "frames") == (0, "", "")

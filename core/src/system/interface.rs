@@ -49,10 +49,12 @@ pub(crate) struct LastCheck {
 
 /// The name by which a segment is looked up: its id, or the name that a person gave. A name and an
 /// `OwnId` find only segments of this user. An `Id` finds what other users share with it, too.
+/// `Listed` finds whatever the kernel lets this process read, which is not mapped then.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Lookup<'a> {
     Id(&'a SegmentId),
     OwnId(&'a SegmentId),
+    Listed(&'a SegmentId),
     Name(&'a ArrayName),
 }
 
@@ -99,7 +101,7 @@ impl OwnFiles {
 impl std::fmt::Display for Lookup<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Self::Id(id) | Self::OwnId(id) => id.fmt(f),
+            Self::Id(id) | Self::OwnId(id) | Self::Listed(id) => id.fmt(f),
             Self::Name(name) => name.fmt(f),
         }
     }

@@ -62,7 +62,9 @@ pub(crate) fn read_header(lookup: Lookup<'_>, file: &system::SegmentFile) -> Res
         all => Header::read(&label, &file.read_front(all)?, file.bytes())?,
     };
     let expected = match lookup {
-        Lookup::Id(id) | Lookup::OwnId(id) if *id != header.id => label.clone(),
+        Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) if *id != header.id => {
+            label.clone()
+        }
         // A copy of a segment's file: what ended it would end the original.
         Lookup::Name(_) if file.is_another_than(&header.id)? => "the id of this file".to_owned(),
         _ => return Ok(header),

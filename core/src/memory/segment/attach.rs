@@ -118,7 +118,7 @@ fn given_back(lookup: Lookup<'_>, cell: Option<u32>, directory: &Directory) -> E
     let directory = directory.path().to_owned();
     match lookup {
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },
-        Lookup::Id(&id) | Lookup::OwnId(&id) => {
+        Lookup::Id(&id) | Lookup::OwnId(&id) | Lookup::Listed(&id) => {
             Error::SegmentNotFound { segment: SegmentText { id, cell }.to_string(), directory }
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! Files are read and never mapped, because they may be another user's.
 
+use std::collections::BTreeMap;
+
 use crate::header::control::PERSIST;
 use crate::header::format::{EntryCopy, Header, SlabLayout, described_cell};
 use crate::memory::mapping::read_header;
@@ -69,8 +71,8 @@ pub struct SegmentInfo {
     pub created_ns: u64,
 }
 
-/// Returns all that exists and that this user may read: arrays, arrays of messages, pools, and what
-/// dead processes left.
+/// Returns all that exists and that this process may read: arrays, arrays of messages, pools, and
+/// what dead processes left. With privileges, such as root's, that is all of every user.
 ///
 /// # Errors
 /// [`Error::Os`](crate::Error::Os) when the directory cannot be read;
@@ -83,13 +85,14 @@ pub fn segments() -> Result<Vec<SegmentInfo>> {
     ids.sort_unstable();
     ids.dedup(); // one that is being made may have two names
     let liveness = Liveness::for_sweep(&directory);
+    let mut of_others = BTreeMap::new();
     let links = directory.ticket_links()?;
     let mut all = Vec::new();
     for id in &ids {
         let first = links.partition_point(|link| link.segment < *id);
         let links = &links[first..];
         let links = &links[..links.partition_point(|link| link.segment == *id)];
-        match describe(&directory, id, &liveness, links) {
+        match describe(&directory, id, &liveness, &mut of_others, links) {
             Ok(infos) => {
                 system::reserve_for(LIST, &mut all, infos.len())?;
                 all.extend(infos);
@@ -171,11 +174,16 @@ impl MessageLinks {
 fn describe(
     directory: &Directory,
     id: &SegmentId,
-    liveness: &Liveness,
+    own: &Liveness,
+    of_others: &mut BTreeMap<u32, Liveness>,
     links: &[TicketLink],
 ) -> Result<Vec<SegmentInfo>> {
-    let file = system::SegmentFile::open(directory.clone(), Lookup::Id(id), Access::ReadOnly)?;
-    let header = read_header(Lookup::Id(id), &file)?;
+    let file = system::SegmentFile::open(directory.clone(), Lookup::Listed(id), Access::ReadOnly)?;
+    let liveness = match file.other_user() {
+        Some(user) => of_others.entry(user).or_insert_with(|| Liveness::for_list(directory, user)),
+        None => own,
+    };
+    let header = read_header(Lookup::Listed(id), &file)?;
     let bytes = file.read_front(header.header_bytes)?;
     let allocated_bytes = file.allocated_bytes();
     let is_mapped = file.is_held();

@@ -44,6 +44,10 @@ impl Liveness {
         Self
     }
 
+    pub(crate) fn for_list(_directory: &Directory, _user: u32) -> Self {
+        Self
+    }
+
     pub(crate) fn has_registry(&self) -> bool {
         cfg!(memory_backend)
     }
@@ -101,6 +105,10 @@ impl SegmentFile {
 
     pub(crate) fn open_own(directory: &Directory, id: &SegmentId) -> Result<Option<Self>> {
         Self::open(directory.clone(), Lookup::OwnId(id), Access::ReadWrite).map(Some)
+    }
+
+    pub(crate) fn other_user(&self) -> Option<u32> {
+        None
     }
 
     pub(crate) fn allocated_bytes(&self) -> u64 {

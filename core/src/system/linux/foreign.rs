@@ -27,7 +27,7 @@ impl ForeignFile {
     /// Opens a segment, whoever owns it.
     pub(crate) fn open(directory: &Directory, lookup: Lookup<'_>) -> Result<Self> {
         let path = match lookup {
-            Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
+            Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
         };
         let opened = open_existing(&path, Access::ReadOnly);

@@ -82,13 +82,18 @@ pub(super) fn open_existing(path: &Path, access: Access) -> io::Result<Fd> {
     Fd::open(|| options(access).custom_flags(flags).open(path))
 }
 
-/// Checks the owner of a file. An id finds what its owner shares by the file's mode. A name finds
-/// only files of this user, because anybody can create a name in a directory that all users share.
+/// Checks the owner of a file. An id finds what its owner shares by the file's mode, and all that
+/// can be read if it is only listed. A name finds only files of this user, because anybody can
+/// create a name in a directory that all users share.
 pub(super) fn check_owner(lookup: Lookup<'_>, path: &Path, facts: &fs::Metadata) -> Result<()> {
     let owner = facts.uid();
     let user = directory::user();
     let mode = facts.mode() & 0o777;
-    let shared = matches!(lookup, Lookup::Id(_)) && mode & 0o066 != 0;
+    let shared = match lookup {
+        Lookup::Id(_) => mode & 0o066 != 0,
+        Lookup::Listed(_) => true,
+        Lookup::OwnId(_) | Lookup::Name(_) => false,
+    };
     if owner != user && !shared {
         return Err(Error::NotOwner { path: path.to_owned(), owner, user, mode });
     }

@@ -94,7 +94,7 @@ impl SegmentFile {
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, access: Access) -> Result<Self> {
         check_headroom()?;
         let path = match lookup {
-            Lookup::Id(id) | Lookup::OwnId(id) => directory.segment_path(id),
+            Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => directory.segment_path(id),
             Lookup::Name(name) => directory.name_path(name),
         };
         let not_found = |error: io::Error| match error.kind() {
@@ -128,6 +128,12 @@ impl SegmentFile {
     /// The memory that the file occupies, in bytes.
     pub(crate) fn allocated_bytes(&self) -> u64 {
         self.file.metadata().map_or(0, |facts| facts.blocks() * 512)
+    }
+
+    /// The user whose file it is, if that is another than this process's.
+    pub(crate) fn other_user(&self) -> Option<u32> {
+        let facts = self.file.metadata().ok()?;
+        (!directory::is_own(&facts)).then_some(facts.uid())
     }
 
     /// Whether another open file description holds the file.
@@ -283,7 +289,7 @@ pub(crate) fn unlink_name(
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) | Lookup::OwnId(id) => {
+        Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => {
             Error::SegmentNotFound { segment: id.to_string(), directory }
         }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },

@@ -1,5 +1,7 @@
 //! A channel as a process sees it that may only read it: copies of its words and messages.
 
+use std::io;
+
 use super::handle_or_name::HandleOrName;
 use super::ring::read_only;
 use super::sole::{SoleWord, State};
@@ -26,7 +28,13 @@ pub(super) struct Reader {
 impl Reader {
     /// Opens a channel, whoever owns it.
     pub(super) fn open(directory: &Directory, sought: &HandleOrName) -> Result<Self> {
-        let file = ForeignFile::open(directory, sought.lookup())?;
+        let opened = ForeignFile::open(directory, sought.lookup());
+        let file = opened.map_err(|error| match error {
+            Error::Os { ref source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                sought.not_found()
+            }
+            error => error,
+        })?;
         let label = sought.lookup().to_string();
         let bytes = file.bytes();
         let front = |size: u64| {

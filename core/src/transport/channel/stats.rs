@@ -18,6 +18,8 @@ const PINS: usize = 16;
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct ChannelStats {
+    /// The name of the channel.
+    pub name: String,
     /// The dtype of a message.
     pub dtype: DType,
     /// The shape of a message, or the largest.
@@ -132,6 +134,7 @@ impl ChannelStats {
             (is_open || of_end.loaned > 0 || of_end.held > 0).then_some(of_end)
         });
         Ok(Self {
+            name: reader.header.name.as_ref().map(ToString::to_string).unwrap_or_default(),
             dtype: reader.header.dtype.clone(),
             shape: reader.header.layout.shape.clone(),
             mode: layout.mode,

@@ -95,7 +95,7 @@ impl Directory {
 impl Links {
     pub(super) fn find(&self, lookup: Lookup<'_>) -> Option<&Arc<Bytes>> {
         match lookup {
-            Lookup::Id(id) | Lookup::OwnId(id) => self.ids.get(id),
+            Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => self.ids.get(id),
             Lookup::Name(name) => self.names.get(name.as_str()),
         }
     }

@@ -176,7 +176,7 @@ pub(crate) fn decommit(directory: &Directory, id: &SegmentId, parts: &[(u64, u64
 fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) | Lookup::OwnId(id) => {
+        Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => {
             Error::SegmentNotFound { segment: id.to_string(), directory }
         }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },

@@ -79,7 +79,7 @@ pub(crate) fn page_bytes() -> u64 {
 pub(super) fn missing(directory: &Directory, lookup: Lookup<'_>) -> Error {
     let directory = directory.path().to_owned();
     match lookup {
-        Lookup::Id(id) | Lookup::OwnId(id) => {
+        Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => {
             Error::SegmentNotFound { segment: id.to_string(), directory }
         }
         Lookup::Name(name) => Error::NameNotFound { name: name.to_string(), directory },

@@ -127,7 +127,7 @@ impl SegmentFile {
 
     pub(crate) fn open(directory: Directory, lookup: Lookup<'_>, _access: Access) -> Result<Self> {
         let id = match lookup {
-            Lookup::Id(id) | Lookup::OwnId(id) => *id,
+            Lookup::Id(id) | Lookup::OwnId(id) | Lookup::Listed(id) => *id,
             Lookup::Name(name) => directory.named(name)?,
         };
         let shmem =

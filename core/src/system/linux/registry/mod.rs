@@ -239,6 +239,8 @@ pub(crate) struct Liveness {
     /// Further registries of this user, opened when an entry's cookie names one.
     others: OnceCell<Vec<Registry>>,
     always_looks: bool,
+    /// Another user, whose processes the owners are.
+    other_user: Option<u32>,
     seen: RefCell<FxHashMap<(u64, u64), bool>>,
 }
 
@@ -252,6 +254,7 @@ impl Liveness {
             own: OnceCell::new(),
             others: OnceCell::new(),
             always_looks: false,
+            other_user: None,
             seen: RefCell::default(),
         }
     }
@@ -259,6 +262,11 @@ impl Liveness {
     /// Returns a view for an operation that reads the directory anyway.
     pub(crate) fn for_sweep(directory: &Directory) -> Self {
         Self { always_looks: true, ..Self::of(directory) }
+    }
+
+    /// Returns a view for a list of another user's segments.
+    pub(crate) fn for_list(directory: &Directory, other_user: u32) -> Self {
+        Self { other_user: Some(other_user), ..Self::of(directory) }
     }
 
     /// Whether there is a registry to ask.
@@ -291,6 +299,10 @@ impl Liveness {
     /// Returns the registry with that cookie, if it still exists.
     fn registry_of(&self, cookie: u64) -> Option<&Registry> {
         let is_it = |registry: &&Registry| registry.cookie == cookie;
+        if let Some(user) = self.other_user {
+            let all = || file::all_of_another(&self.directory, user);
+            return self.others.get_or_init(all).iter().find(is_it);
+        }
         let own = || {
             let open = || file::open_at_c(&used_path(&self.directory)?, false).ok();
             self.own.get_or_init(open).as_ref()
