@@ -4,6 +4,7 @@ import signal
 import sys
 
 from . import _core
+from . import _replaced as _replaced
 
 
 def main() -> int:

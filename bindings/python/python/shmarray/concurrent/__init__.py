@@ -19,6 +19,7 @@ from concurrent.futures import (
     wait,
 )
 
+from .. import _replaced as _replaced
 from .process import BrokenProcessPool, ProcessPoolExecutor, WorkerLost
 
 __all__ = [

@@ -23,6 +23,7 @@ Dask's configuration has two keys, also as environment variables:
 ``counters()`` says what went by handle and what by wire.
 """
 
+from .. import _replaced as _replaced
 from ._counters import Counters, counters
 from ._setup import NannyPlugin, SchedulerPlugin, WorkerPlugin, dask_setup, register
 

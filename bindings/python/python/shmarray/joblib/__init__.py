@@ -36,6 +36,7 @@ from joblib.parallel import (
     SequentialBackend,
 )
 
+from .. import _replaced as _replaced
 from ._batches import Snapshots
 from ._executor import Executor, Setup, spare
 

@@ -24,6 +24,7 @@ values and arrays of C types are the standard module's.
 
 from typing import TYPE_CHECKING
 
+from .. import _replaced as _replaced
 from .context import AuthenticationError as AuthenticationError
 from .context import BufferTooShort as BufferTooShort
 from .context import Process as Process
