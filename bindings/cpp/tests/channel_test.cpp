@@ -270,7 +270,7 @@ TEST("who_waits_at_a_channel_is_told_that_another_thread_closes_it") {
         loop.join();
         call.join();
         CHECK_FALSE(viewer);
-        CHECK_THROWS_AS(viewer.loan(), shmarray::invalid_argument);
+        CHECK_THROWS_AS(viewer.receive(), shmarray::invalid_argument);
         viewer = channel<const int>::open("numbers");
         CHECK(viewer.receive(0ns).outcome() == outcome::timed_out);
     }
