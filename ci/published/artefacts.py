@@ -97,10 +97,11 @@ class Installed:
         self.run("cargo", "run", "-q", "--config", patch, "--manifest-path", manifest, "--", "ls")
 
     def wheels_keep_their_policy(self):
-        for wheel in self.packages.glob("*.whl"):
+        """Those for glibc: auditwheel reads the libraries of this machine, which has no musl."""
+        for wheel in self.packages.glob("*manylinux*.whl"):
             shown = self.run(sys.executable, "-m", "auditwheel", "show", "--json", wheel)
-            tag = json.loads(shown[shown.index("{") :])["overall_policy"]
-            assert tag in wheel.name or "linux_" not in tag, f"{wheel.name} is {tag}"
+            tag = json.loads(shown[shown.index("{") :])["overall_tag"]
+            assert tag in wheel.name, f"{wheel.name} is {tag}"
 
     def meet(self, python, prefix):
         """The wheel's array, seen by the command and by the gem."""
