@@ -6,7 +6,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::Result;
 use serde::Serialize;
-use shmarray::{ChannelStats, EndStats, SegmentKind};
+use shmarray::{ChannelStats, EndStats, SegmentInfo, SegmentKind};
 
 use crate::memory::Memory;
 use crate::process::command;
@@ -63,7 +63,10 @@ impl Before {
 
 /// Returns all channels of this user, by name.
 pub(crate) fn channels(memory: &Memory, before: Option<&Before>, now: &mut Before) -> Vec<Seen> {
-    let channels = memory.segments.iter().filter(|info| info.kind == SegmentKind::Channel);
+    // A name finds no other user's channel.
+    let is_own_channel =
+        |info: &&SegmentInfo| info.kind == SegmentKind::Channel && info.other_user.is_none();
+    let channels = memory.segments.iter().filter(is_own_channel);
     let mut names: Vec<_> = channels.filter_map(|info| info.name.clone()).collect();
     names.sort_unstable();
     let look = |name: String| {

@@ -7,7 +7,7 @@ use anyhow::Result;
 use serde::Serialize;
 use shmarray::{SegmentInfo, SegmentKind};
 
-use crate::memory::{Directory, Listed, Memory, OtherUser, Total, Totals};
+use crate::memory::{Directory, Listed, Memory, OtherUser, Total, Totals, user_name};
 use crate::process::process;
 
 pub(crate) fn print(as_json: bool, out: &mut dyn Write) -> Result<()> {
@@ -63,6 +63,9 @@ pub(crate) fn print_segment(info: &SegmentInfo, out: &mut dyn Write) -> Result<(
     let mut facts = Vec::new();
     if matches!(info.kind, SegmentKind::Array | SegmentKind::Channel) {
         facts.push(format!("{} {:?}", info.dtype.name(), info.shape));
+    }
+    if let Some(user) = info.other_user {
+        facts.push(format!("of user {}", user_name(user).unwrap_or_else(|| user.to_string())));
     }
     if info.persists {
         facts.push("persists".to_owned());

@@ -86,6 +86,14 @@ impl Memory {
     }
 }
 
+#[cfg(target_os = "linux")]
+pub(crate) use others::user_name;
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn user_name(_uid: u32) -> Option<String> {
+    None
+}
+
 impl Totals {
     pub(crate) fn each(&self) -> [(&'static str, Total); 4] {
         let Self { array, channel, pool, remains } = *self;

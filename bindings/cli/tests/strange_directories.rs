@@ -241,6 +241,10 @@ fn ls_lists_what_the_kernel_lets_this_user_read_and_says_what_else_there_is() {
 
         stranger.kill();
         assert_eq!(camera()["kind"], "remains");
+        assert!(printed(&["ls"]).contains("of user nobody\n"), "{}", printed(&["ls"]));
+        let doctor = json(&["doctor", "--json"]);
+        let found = doctor.iter().find(|finding| finding["check"] == "segments").unwrap();
+        assert!(!found.to_string().contains("sweep"), "root's sweep leaves it: {found}");
         let mut sweep = Command::new(&program);
         assert!(sweep.arg("sweep").uid(STRANGER).status().unwrap().success());
         drop(ours);

@@ -50,7 +50,12 @@ pub(crate) fn facts(system: &System) -> Result<Readings> {
         logout: machine::logout(system, user, &directory.path),
         limits: machine::limits(system, user, &directory.path)?,
         release: system.text("/proc/sys/kernel/osrelease").unwrap_or_default(),
-        parts: segments.iter().map(entries::part).collect(),
+        // A sweep leaves what is another user's.
+        parts: segments
+            .iter()
+            .filter(|segment| segment.other_user.is_none())
+            .map(entries::part)
+            .collect(),
         entries: if directory.is_usable() {
             entries::entries(&directory.path, user, &segments)?
         } else {

@@ -36,6 +36,10 @@ pub(super) fn read(directory: &Path) -> Vec<OtherUser> {
 }
 
 fn nobody_yet(uid: u32) -> OtherUser {
-    let known = User::from_uid(Uid::from_raw(uid)).ok().flatten();
-    OtherUser { uid, user: known.map(|user| user.name), files: 0, bytes: 0 }
+    OtherUser { uid, user: user_name(uid), files: 0, bytes: 0 }
+}
+
+/// Returns the name of a user, if the system knows one.
+pub(crate) fn user_name(uid: u32) -> Option<String> {
+    User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name)
 }

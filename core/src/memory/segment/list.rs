@@ -65,6 +65,8 @@ pub struct SegmentInfo {
     pub holders: Vec<u32>,
     /// The number of messages that can still be received and hold it.
     pub tickets: u64,
+    /// The user whose it is, if that is another than this process's: this one's sweeps leave it.
+    pub other_user: Option<u32>,
     /// The pid of the process that made it, as that process saw it.
     pub creator_pid: u32,
     /// When it was made, in nanoseconds since 1970. For a cell, when its segment was made.
@@ -134,6 +136,7 @@ struct Copied<'a> {
     /// Whether any process has it mapped. If none has, no entry of a process counts.
     is_mapped: bool,
     links: MessageLinks,
+    other_user: Option<u32>,
     liveness: &'a Liveness,
 }
 
@@ -179,7 +182,8 @@ fn describe(
     links: &[TicketLink],
 ) -> Result<Vec<SegmentInfo>> {
     let file = system::SegmentFile::open(directory.clone(), Lookup::Listed(id), Access::ReadOnly)?;
-    let liveness = match file.other_user() {
+    let other_user = file.other_user();
+    let liveness = match other_user {
         Some(user) => of_others.entry(user).or_insert_with(|| Liveness::for_list(directory, user)),
         None => own,
     };
@@ -188,7 +192,7 @@ fn describe(
     let allocated_bytes = file.allocated_bytes();
     let is_mapped = file.is_held();
     let links = MessageLinks::of(&file, &header, links, liveness)?;
-    let copied = Copied { header, bytes, allocated_bytes, is_mapped, links, liveness };
+    let copied = Copied { header, bytes, allocated_bytes, is_mapped, links, other_user, liveness };
     match copied.header.slab_layout {
         Some(layout) => copied.cells(layout),
         None => Ok(vec![copied.whole()]),
@@ -281,6 +285,7 @@ impl Copied<'_> {
             shape: array.1,
             holders: self.pids(entries).collect(),
             tickets: self.tickets(entries),
+            other_user: self.other_user,
             creator_pid: self.header.creator_pid,
             created_ns: self.header.created_ns,
         }
