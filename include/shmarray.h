@@ -304,11 +304,13 @@ typedef int32_t shma_dtype;
 #define SHMA_UINT2 33
 /** The lowest 4 bits. */
 #define SHMA_UINT4 34
+/** No sign, 5 bits of exponent, 3 of mantissa; one NaN, no infinity. */
+#define SHMA_FLOAT8_E5M3FNU 35
 /**
  * The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
  * have more.
  */
-#define SHMA_DTYPE_COUNT 34
+#define SHMA_DTYPE_COUNT 35
 
 /**
  * Returns the size of one element in bytes; 0 for SHMA_OPAQUE and for numbers that are no dtype.

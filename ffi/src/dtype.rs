@@ -81,10 +81,12 @@ pub const SHMA_UINT1: shma_dtype = 32;
 pub const SHMA_UINT2: shma_dtype = 33;
 /// The lowest 4 bits.
 pub const SHMA_UINT4: shma_dtype = 34;
+/// No sign, 5 bits of exponent, 3 of mantissa; one NaN, no infinity.
+pub const SHMA_FLOAT8_E5M3FNU: shma_dtype = 35;
 
 /// The number of dtypes besides SHMA_OPAQUE: they are 1 to SHMA_DTYPE_COUNT. Later versions may
 /// have more.
-pub const SHMA_DTYPE_COUNT: shma_dtype = 34;
+pub const SHMA_DTYPE_COUNT: shma_dtype = 35;
 
 // A dtype of core's table without a constant above does not compile.
 const _: () = assert!(DType::ALL.len() == SHMA_DTYPE_COUNT as usize);

@@ -84,7 +84,7 @@ class DlpackTest < SharedMemoryTest
 
   def test_every_dtype_that_dlpack_has_comes_back
     Shmarray::DTYPES.each do |dtype|
-      next if dtype == "bcomplex32"
+      next if dtype == "float8_e5m3fnu" # which it has not
 
       a = Shmarray::Array.create(dtype, [2, 2])
       a[1] = dtype == "|b1" ? true : -1 if a.to_a.flatten.none?(String) && dtype !~ /u/i

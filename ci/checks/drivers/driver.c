@@ -101,7 +101,8 @@ static uint8_t low_bits(int64_t number, unsigned count) {
     ROW(SHMA_INT4, "int4", uint8_t, low_bits(7 * k + 3 - 20, 4))                                   \
     ROW(SHMA_UINT1, "uint1", uint8_t, low_bits(7 * k + 3, 1))                                      \
     ROW(SHMA_UINT2, "uint2", uint8_t, low_bits(7 * k + 3, 2))                                      \
-    ROW(SHMA_UINT4, "uint4", uint8_t, low_bits(7 * k + 3, 4))
+    ROW(SHMA_UINT4, "uint4", uint8_t, low_bits(7 * k + 3, 4))                                      \
+    ROW(SHMA_FLOAT8_E5M3FNU, "float8_e5m3fnu", uint8_t, k % 2 ? 0x80 : 0x78)
 
 #define NUMBER_AND_TEXT(number, text, type, pattern) {number, text},
 static const struct {

@@ -28,6 +28,7 @@ BYTES = [
     *("float6_e2m3fn", "float6_e3m2fn", "float4_e2m1fn"),
     *("int1", "int2", "int4"),
     *("uint1", "uint2", "uint4"),
+    "float8_e5m3fnu",
 ]
 PERSIST = 1  # so that walking them does not give them back
 LOCK_ONLY = 2

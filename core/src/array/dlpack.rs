@@ -293,9 +293,10 @@ const FLOAT: u8 = 2;
 const BFLOAT: u8 = 4;
 const COMPLEX: u8 = 5;
 const BOOL: u8 = 6;
+const BCOMPLEX: u8 = 18;
 
 /// Each dtype with DLPack's code and bits.
-const TYPES: [(TypeCode, u8, u8); 33] = [
+const TYPES: [(TypeCode, u8, u8); 34] = [
     (TypeCode::Bool, BOOL, 8),
     (TypeCode::Int8, INT, 8),
     (TypeCode::Int16, INT, 16),
@@ -312,6 +313,7 @@ const TYPES: [(TypeCode, u8, u8); 33] = [
     (TypeCode::Complex64, COMPLEX, 64),
     (TypeCode::Complex128, COMPLEX, 128),
     (TypeCode::BFloat16, BFLOAT, 16),
+    (TypeCode::BComplex32, BCOMPLEX, 32),
     (TypeCode::Float8E3M4, 7, 8),
     (TypeCode::Float8E4M3, 8, 8),
     (TypeCode::Float8E4M3B11FNUZ, 9, 8),
@@ -393,7 +395,7 @@ mod tests {
             none.iter().all(|(_, error)| matches!(error, Error::InvalidDType { .. })),
             "{none:?}"
         );
-        assert_eq!((none[0].0, came_back >= 33), ("bcomplex32", true), "{none:?}");
+        assert_eq!((none[0].0, came_back >= 34), ("float8_e5m3fnu", true), "{none:?}");
         let opaque = array("<M8[s]", &[1]).to_dlpack(Access::ReadWrite).unwrap_err();
         assert!(opaque.to_string().contains("DLPack has no such type"), "{opaque}");
     }

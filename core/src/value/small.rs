@@ -5,11 +5,12 @@
 //! The name of a float says its format: `e` and the bits of the exponent, `m` and those of the
 //! mantissa, `b` and the exponent's bias where it is not the usual one, and what it lacks: `f`,
 //! it has no infinity; `n`, its NaN is one pattern, which differs from format to format; `uz`,
-//! its only zero has no sign; `u`, it has no sign at all.
+//! its only zero has no sign; `u`, it has no sign at all, and a negative number becomes NaN.
 //!
 //! Source: the OCP 8-bit Floating Point Specification (e4m3fn, e5m2) and Microscaling Formats (MX)
 //! Specification (e8m0fnu and what is shorter); IEEE P3109 (e4m3, e3m4); the documentation of
-//! `ml_dtypes` for the rest. The tests of the Python package compare every pattern with it.
+//! `ml_dtypes` for the rest, e5m3fnu since its version 0.7. The tests of the Python package compare
+//! every pattern with it.
 
 use num_traits::FromPrimitive;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
@@ -25,7 +26,7 @@ enum Specials {
     NegativeZero,
     /// Only numbers: what is too large is the greatest one, and a NaN is zero.
     Nothing,
-    /// `fnu`: neither sign nor zero; the pattern with all bits set is NaN.
+    /// `fnu`: no sign; the pattern with all bits set is NaN. Without a mantissa there is no zero.
     Unsigned,
 }
 
@@ -65,6 +66,8 @@ pub type Float8E5M2 = SmallFloat<5, 2, 15, IEEE>;
 pub type Float8E5M2FNUZ = SmallFloat<5, 2, 16, FNUZ>;
 /// An element of dtype `float8_e8m0fnu`: a power of two.
 pub type Float8E8M0FNU = SmallFloat<8, 0, 127, FNU>;
+/// An element of dtype `float8_e5m3fnu`.
+pub type Float8E5M3FNU = SmallFloat<5, 3, 15, FNU>;
 /// An element of dtype `float6_e2m3fn`.
 pub type Float6E2M3FN = SmallFloat<2, 3, 1, FINITE>;
 /// An element of dtype `float6_e3m2fn`.
@@ -122,7 +125,8 @@ impl<const E: u32, const M: u32, const BIAS: i32, const SPECIALS: usize>
     #[must_use]
     pub fn from_f64(number: f64) -> Self {
         let is_negative = number.is_sign_negative();
-        let is_out = Self::SPECIALS == Specials::Unsigned && (is_negative || number == 0.0);
+        let is_out = Self::SPECIALS == Specials::Unsigned
+            && if number == 0.0 { M == 0 } else { is_negative };
         let magnitude = if number.is_nan() || is_out {
             Self::nan()
         } else {
@@ -139,7 +143,7 @@ impl<const E: u32, const M: u32, const BIAS: i32, const SPECIALS: usize>
         let exponent = (magnitude >> M) as i32;
         let mantissa = magnitude & ((1 << M) - 1);
         match Self::SPECIALS {
-            Specials::Unsigned => power_of_two(exponent - BIAS),
+            Specials::Unsigned if M == 0 => power_of_two(exponent - BIAS),
             _ if exponent == 0 => f64::from(mantissa) * power_of_two(1 - BIAS - M as i32),
             _ => f64::from(mantissa | 1 << M) * power_of_two(exponent - BIAS - M as i32),
         }
@@ -314,6 +318,7 @@ mod tests {
                 Float8E5M2,
                 Float8E5M2FNUZ,
                 Float8E8M0FNU,
+                Float8E5M3FNU,
                 Float6E2M3FN,
                 Float6E3M2FN,
                 Float4E2M1FN
@@ -393,6 +398,8 @@ mod tests {
         assert_eq!(Float4E2M1FN::from_f64(f64::NEG_INFINITY).to_f32(), -6.0);
         assert_eq!(Float8E4M3FNUZ::from_f64(f64::INFINITY).to_bits(), 0x80);
         assert_eq!(Float8E8M0FNU::from_f64(1e39).to_bits(), 0xFF);
+        assert_eq!(Float8E5M3FNU::from_f64(118_783.0).to_f32(), 114_688.0);
+        assert_eq!(Float8E5M3FNU::from_f64(120_000.0).to_bits(), 0xFF);
     }
 
     #[test]
@@ -401,6 +408,8 @@ mod tests {
         assert_eq!(Float8E4M3FNUZ::from_f64(-0.0).to_bits(), 0);
         assert_eq!(Float8E5M2FNUZ::from_f64(-1e-30).to_bits(), 0);
         assert_eq!(Float8E8M0FNU::from_f64(0.0).to_bits(), 0xFF);
+        assert_eq!(Float8E5M3FNU::from_f64(-0.0).to_bits(), 0);
+        assert_eq!(Float8E5M3FNU::from_f64(-1e-30).to_bits(), 0xFF);
         assert_eq!(Float8E8M0FNU::from_f64(1e-300).to_f32(), f32::MIN_POSITIVE / 2.0); // 2^-127
     }
 

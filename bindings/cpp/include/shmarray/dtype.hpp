@@ -83,7 +83,8 @@ inline constexpr const char *element_texts[] = {"|b1",
                                                 "int4",
                                                 "uint1",
                                                 "uint2",
-                                                "uint4"};
+                                                "uint4",
+                                                "float8_e5m3fnu"};
 static_assert(sizeof element_texts / sizeof *element_texts == SHMA_DTYPE_COUNT,
               "a dtype of shmarray.h has no text in element_texts");
 

@@ -96,6 +96,9 @@ macro_rules! with_dtypes {
             UInt2 = 33, "uint2", "uint2", crate::value::small::UInt2: Unsigned as byte;
             /// Unsigned, 4 bits of a byte.
             UInt4 = 34, "uint4", "uint4", crate::value::small::UInt4: Unsigned as byte;
+            /// No sign, 5 bits of exponent, 3 of mantissa; one NaN, no infinity.
+            Float8E5M3FNU = 35, "float8_e5m3fnu", "float8_e5m3fnu",
+                crate::value::small::Float8E5M3FNU: Float as byte;
         }
     };
 }
