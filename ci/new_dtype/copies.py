@@ -108,7 +108,7 @@ class Copy:
         self.edit(CXX_TEXT, '"float8_e5m3fnu"};', f'"float8_e5m3fnu", "{TEXT}"}};')
 
     def add_to_format(self):
-        self.edit(FORMAT, " uint2 uint4\n", f" uint2 uint4 {TEXT}\n")
+        self.edit(FORMAT, " uint4 float8_e5m3fnu\n", f" uint4 float8_e5m3fnu {TEXT}\n")
 
     def add_golden_segment(self):
         last = '"float8_e5m3fnu",\n'
