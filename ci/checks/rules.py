@@ -102,7 +102,7 @@ INSTEAD = {"file descriptor": "fd", "keeper": "lease"}  # the others stand for a
 SYNONYM = {word: re.compile(pattern, re.I) for word, pattern in WORDS.items()}
 # (the end of a path, a word): the reason that it stands there.
 WORDS_EXCEPTED = {
-    ("README.md", "file descriptor"): "says which word is used instead",
+    ("examples/guide/words.md", "file descriptor"): "says which word is used instead",
     ("CONTRIBUTING.md", "region"): "says which words a segment is not called by",
     ("CONTRIBUTING.md", "arena"): "says which words a segment is not called by",
     ("CONTRIBUTING.md", "keeper"): "says which word a lease is not called by",

@@ -83,11 +83,12 @@ def panels(results):
     figure, axes = plt.subplots(
         lines,
         COLUMNS,
-        figsize=(12, 0.5 + 2.2 * lines),
+        figsize=(13.5, 0.5 + 2.2 * lines),
         squeeze=False,
         layout="constrained",
         facecolor="white",
     )
+    figure.get_layout_engine().set(w_pad=0.15, hspace=0.06)  # between a value and the next label
     drawn = {*peers.NAMES, *ruby.WAYS.values()}
     for axis, (title, figures) in zip(axes.flat, shown, strict=False):
         panel(axis, title, figures, drawn, floor(figures))

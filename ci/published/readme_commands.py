@@ -141,15 +141,13 @@ def main():
     )
     parser.add_argument("language", nargs="+", choices=SECTIONS)
     languages = parser.parse_args().language
-    promised = re.findall(
+    promised = "Nothing is published yet" not in README or re.findall(
         NOT_PUBLISHED,
-        "\n".join(
-            path.read_text() for path in (ROOT / "README.md", *ROOT.glob("bindings/*/README.md"))
-        ),
+        "\n".join(path.read_text() for path in ROOT.glob("bindings/*/README.md")),
         re.M,
     )
-    for words in promised:
-        print(f"FAILED: a README says `{words}`, and nothing is published")
+    if promised:
+        print(f"FAILED: nothing is published, but a README says {promised}")
     with tempfile.TemporaryDirectory(prefix="shmarray-home-") as home:
         home = pathlib.Path(home)
         clone(home / "shmarray")

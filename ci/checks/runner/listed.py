@@ -115,8 +115,8 @@ NEEDS = {
 }
 SHELL_SCRIPTS = " ".join(
     (
-        "ci/{bench,demo,env,fuzz,inject,install,instructions,loom,miri,sanitize,soak,test,test-c}",
-        "ci/{systems,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
+        "ci/{bench,demo,docs,env,fuzz,inject,install,instructions,licences,loom,miri}",
+        "ci/{release,sanitize,soak,systems,test,test-c,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
         "ci/checks/drivers/build",
         "ci/packaging/wheel-on-arm64 ci/checks/layers ci/checks/runner/nextest .ci/run",
     )
@@ -205,6 +205,7 @@ HOUSE = [
     one_check("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}")),
     one_check("lint: Rust", clippy()),
     one_check("documentation: Rust", rustdoc()),
+    one_check("documentation: the site", python("ci/published/site.py", "target/docs/pages")),
 ]
 
 CORE = [
@@ -251,7 +252,7 @@ EVERYTHING = [
     one_check("golden files", python("ci/checks/golden/make.py", "--check")),
     Suite("conformance", with_drivers(python("ci/checks/scenarios/conformance.py"))),
     Suite("scenarios", with_drivers(pytest("ci/checks/scenarios"))),
-    Suite("README examples", python("ci/published/readme_examples.py")),
+    Suite("examples of the pages", python("ci/published/page_examples.py")),
     Suite("benchmarks: what is published", python("ci/measurements/check.py")),
     one_check("example: pipeline", bash("examples/pipeline/run", "--quick")),
     one_check("example: channels", bash("examples/channels/run", "--quick")),
@@ -359,6 +360,7 @@ RELEASE = [
     Suite("soak: workers killed", bash("ci/soak")),
     Suite("the crate as published", python("ci/published/crate.py")),
     Suite("the oldest Rust", python("ci/published/crate.py", "--oldest")),
+    one_check("documentation: the site", bash("ci/docs")),
     Suite("README's commands to install", python("ci/published/readme_commands.py", *LANGUAGES)),
 ]
 

@@ -273,7 +273,7 @@ pub enum Error {
         mode: u32,
     },
 
-    /// This backend cannot do it. The README's table of platforms lists what each can.
+    /// This backend cannot do it. The guide's page on platforms lists what each can.
     #[error("not supported: {what}")]
     Unsupported {
         /// The operation asked for.

@@ -1,9 +1,9 @@
 //! The portable backend: the crate `shared_memory`, for macOS and Windows.
 //!
 //! The crate cannot reserve pages, lock, or choose a directory, and a crash leaves the count of
-//! holders too high. The README's table says which promises that costs. The rest holds: the last
-//! holder that closes a segment gives it back, read-only pages are protected, a name finds its
-//! segment, and an unfinished segment cannot be attached (its count of holders is zero).
+//! holders too high. The guide's page on platforms says which promises that costs. The rest holds:
+//! the last holder that closes a segment gives it back, read-only pages are protected, a name finds
+//! its segment, and an unfinished segment cannot be attached (its count of holders is zero).
 
 mod directory;
 mod segment_file;
