@@ -115,10 +115,10 @@ NEEDS = {
 }
 SHELL_SCRIPTS = " ".join(
     (
-        "ci/{bench,demo,docs,env,fuzz,inject,install,instructions,licences,loom,miri}",
-        "ci/{release,sanitize,soak,systems,test,test-c,test-install,thread-sanitizer,tidy,valgrind} ci/shell/*.sh "
-        "ci/checks/drivers/build",
-        "ci/packaging/wheel-on-arm64 ci/checks/layers ci/checks/runner/nextest .ci/run",
+        "ci/{bench,demo,docs,env,fuzz,inject,install,instructions,licences,loom,miri,release}",
+        "ci/{sanitize,soak,systems,test,test-c,test-install,thread-sanitizer,tidy,valgrind}",
+        "ci/shell/*.sh ci/checks/drivers/build ci/packaging/wheel-on-arm64 ci/checks/layers",
+        "ci/checks/runner/nextest .ci/run",
     )
 )
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
