@@ -121,6 +121,10 @@ SHELL_SCRIPTS = " ".join(
         "ci/checks/runner/nextest .ci/run",
     )
 )
+WORKFLOWS = (
+    "zizmor --quiet --offline .github/workflows && "
+    "check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml"
+)
 CLANG_FORMAT = "git ls-files '*.c' '*.cpp' '*.hpp' | xargs clang-format --dry-run --Werror"
 CRASH_QUICK = (
     "a_crash_at_any_step_costs_no_survivor_anything_and_leaves_nothing",
@@ -202,6 +206,7 @@ HOUSE = [
     one_check("format: C and C++", bash_line(CLANG_FORMAT)),
     one_check("lint: Python", ["ruff", "check", *PYTHON_SOURCES]),
     one_check("lint: Python's layers", bash("ci/checks/layers")),
+    one_check("lint: workflows", bash_line(WORKFLOWS)),
     one_check("lint: shell", bash_line(f"shellcheck {SHELL_SCRIPTS}")),
     one_check("lint: Rust", clippy()),
     one_check("documentation: Rust", rustdoc()),
