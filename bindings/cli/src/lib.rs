@@ -18,7 +18,8 @@ mod metrics;
 
 use std::ffi::OsString;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::iter;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::{CommandFactory, Parser, Subcommand};
@@ -157,11 +158,26 @@ fn perform(command: Command, out: &mut dyn Write) -> Result<u8> {
             clap_complete::generate(shell, &mut Arguments::command(), "shmarray", &mut text);
             out.write_all(&text)?;
         }
-        Command::Man { folder } => clap_mangen::generate_to(Arguments::command(), &folder)
+        Command::Man { folder } => write_manual(&folder)
             .with_context(|| format!("cannot write to {}", folder.display()))?,
     }
     out.flush()?;
     Ok(DONE)
+}
+
+/// Writes a manual page of the command and of each subcommand. The title has a date, that of this
+/// version's pages: without one, `clap_mangen` writes the version in its place.
+fn write_manual(folder: &Path) -> io::Result<()> {
+    let mut command = Arguments::command().disable_help_subcommand(true);
+    command.build();
+    for page in iter::once(&command).chain(command.get_subcommands()) {
+        clap_mangen::Man::new(page.clone())
+            .date("2026-12-01")
+            .source(concat!("shmarray ", env!("CARGO_PKG_VERSION")))
+            .manual("shmarray")
+            .generate_to(folder)?;
+    }
+    Ok(())
 }
 
 /// Reads a number of seconds that a process can sleep.

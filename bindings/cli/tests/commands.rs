@@ -345,7 +345,10 @@ fn there_are_manual_pages_and_completions_of_every_command() {
     for name in names.iter().filter(|name| **name != "help") {
         let page = directory.path().join(format!("shmarray-{name}.1"));
         let page = std::fs::read_to_string(&page).unwrap();
-        assert!(page.contains(&format!(".TH shmarray-{name} 1")), "{page}");
+        let title = page.lines().find(|line| line.starts_with(".TH ")).unwrap();
+        assert!(title.starts_with(&format!(".TH shmarray-{name} 1 2")), "{title}");
+        let source = concat!("\"shmarray ", env!("CARGO_PKG_VERSION"), "\"");
+        assert!(title.contains(source), "{title}");
     }
     for shell in ["bash", "zsh", "fish"] {
         let completions = printed(&["completions", shell]);
