@@ -19,9 +19,9 @@ from maturin import (  # noqa: F401 (hooks that need no Rust, or are asked after
 
 NEEDED = (1, 88)
 REMEDY = (
-    "shmarray-numpy is built from its sources here, which takes Rust 1.88 or later and some two"
-    " minutes. Install Rust by rustup (https://rustup.rs), or `rustup update stable`, and try again."
-    " The wheels of a release need no Rust."
+    "shmarray-numpy is built from its sources here, which takes Rust 1.88 or later and some"
+    " three minutes of one core. Install Rust by rustup (https://rustup.rs), or `rustup update"
+    " stable`, and try again. The wheels of a release need no Rust."
 )
 
 

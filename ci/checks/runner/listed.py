@@ -115,10 +115,10 @@ NEEDS = {
 }
 SHELL_SCRIPTS = " ".join(
     (
-        "ci/{bench,demo,docs,env,fuzz,inject,install,instructions,licences,loom,miri,release}",
+        "ci/{bench,deb,demo,docs,env,fuzz,inject,install,instructions,licences,loom,miri,release}",
         "ci/{sanitize,soak,systems,test,test-c,test-install,thread-sanitizer,tidy,valgrind}",
-        "ci/shell/*.sh ci/checks/drivers/build ci/packaging/wheel-on-arm64 ci/checks/layers",
-        "ci/checks/runner/nextest .ci/run",
+        "ci/shell/*.sh ci/checks/drivers/build ci/packaging/{use_debs,wheel-on-arm64}",
+        "ci/checks/layers ci/checks/runner/nextest .ci/run",
     )
 )
 WORKFLOWS = (
