@@ -24,6 +24,17 @@ class GemTest < SharedMemoryTest
     super
   end
 
+  # As Bundler's `path:` finds it: Ruby's files, and no extension.
+  def test_without_its_extension_the_error_says_how_to_build_it
+    Dir.mktmpdir do |folder|
+      FileUtils.cp_r(Dir.glob(File.join(BINDING, "lib/*")).grep_v(/\.so$/), folder)
+      code = 'begin; require "shmarray"; rescue LoadError => e; print e.message; end'
+      output, = Open3.capture2e(RbConfig.ruby, "--disable-gems", "-I", folder, "-e", code)
+      assert_match(/not built, as Bundler builds none for a gem with path: run rake -f .* compile/,
+                   output)
+    end
+  end
+
   class << self
     # Returns the folder with the stage, the gem and its contents, and what went wrong.
     def made
