@@ -6,8 +6,8 @@ rescue LoadError => error
   raise unless error.path == "shmarray_ruby"
 
   raise LoadError,
-        "the extension of numo-shared is not built, as Bundler builds none for a gem with path: run " \
-        "rake -f #{File.expand_path("../Rakefile", __dir__)} compile"
+        "the extension of numo-shared is not built, as Bundler builds none for a gem with path: " \
+        "run rake -f #{File.expand_path("../Rakefile", __dir__)} compile"
 end
 
 # Typed n-dimensional arrays in shared memory, without Numo.
