@@ -11,6 +11,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -66,21 +67,20 @@ class Container:
 
 
 @pytest.fixture
-def directory(tmp_path):
+def directory():
     """A file system in memory, as a volume that two containers of a pod mount."""
     if os.geteuid() != 0:
         pytest.skip("only root can make namespaces for other users")
-    place = tmp_path / "volume"
-    place.mkdir()
+    place = pathlib.Path(tempfile.mkdtemp(prefix="shmarray-volume-"))
     options = ["mount", "-t", "tmpfs", "-o", "mode=1777,size=512m", "tmpfs", str(place)]
     done = subprocess.run([*NAMESPACES, "true"], capture_output=True, text=True)
     done = done if done.returncode else subprocess.run(options, capture_output=True, text=True)
     if done.returncode:
+        place.rmdir()
         pytest.skip(f"no namespaces or mounts here: {done.stderr.strip()}")
-    for folder in (tmp_path, *tmp_path.parents[:3]):
-        folder.chmod(0o755)
     yield place
     subprocess.run(["umount", "--lazy", str(place)], check=True)
+    place.rmdir()
 
 
 @pytest.fixture
